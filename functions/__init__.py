@@ -1,0 +1,1 @@
+"""The Function App: triggers, orchestrators, activities and entities, one blueprint per capability."""

@@ -1,0 +1,1 @@
+"""The embedded default: everything that stands around the Function App in Azure, on one machine."""

@@ -1,0 +1,352 @@
+"""The vocabulary of the core: frozen values that travel between projection, planning and the functions.
+
+Units, everywhere below: cpu in millicores, memory, ephemeral-storage and hugepages in bytes, extended resources and
+`pods` in whole units; prices per hour in the currency of the pools file; times are timezone-aware UTC.
+A tuple of pairs stands where a mapping would be, wherever the value must be hashable (an equivalence class is a key).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+Resources = Mapping[str, int]
+Pairs = tuple[tuple[str, str], ...]
+
+
+class Mode(StrEnum):
+    """How far Sluice may go; the first rollout observes."""
+
+    ACT = "act"
+    GROW_ONLY = "grow-only"
+    OBSERVE = "observe"
+    PAUSED = "paused"
+
+
+class PoolKind(StrEnum):
+    """What carries a pool's nodes in Azure."""
+
+    VMSS = "vmss"
+    VM = "vm"
+    AKS = "aks"
+
+
+class Priority(StrEnum):
+    """Azure's own words for what may be evicted and what may not."""
+
+    SPOT = "Spot"
+    REGULAR = "Regular"
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A node taint; `effect` is NoSchedule, PreferNoSchedule or NoExecute."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A pod toleration; empty `key` with operator Exists tolerates all, empty `effect` matches every effect."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One match expression: `operator` is In, NotIn, Exists, DoesNotExist, Gt or Lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelectorTerm:
+    """Requirements that must all hold; the terms of a node affinity are alternatives."""
+
+    match_expressions: tuple[Requirement, ...]
+    match_fields: tuple[Requirement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port taken on the node's own address; an empty ip is 0.0.0.0."""
+
+    ip: str
+    protocol: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodShape:
+    """Everything the scheduler looks at: two pods of equal shape are interchangeable, so the shape is the class key.
+
+    `requests` are effective (init containers, sidecars and overhead are in), sorted by name, zeros left out; the pod
+    itself counts as one of `pods` and is not listed. `affinity` is None without required node affinity; an empty tuple
+    matches no node. `not_modelled` names the scheduling rules that this pod uses and the core does not model.
+    """
+
+    requests: tuple[tuple[str, int], ...]
+    node_selector: Pairs = ()
+    affinity: tuple[NodeSelectorTerm, ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    priority: int = 0
+    not_modelled: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodRef:
+    """Which pod: the uid tells a pod from its successor of the same name."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class PodClass:
+    """Pending pods of one shape."""
+
+    shape: PodShape
+    pods: tuple[PodRef, ...]
+
+
+class Movability(StrEnum):
+    """What a drain does with a pod; the order of rules is in `shared.drain`."""
+
+    STAYS = "stays"  # DaemonSet and mirror pods: they go with the node and hold nothing back
+    MOVES = "moves"  # evicted, and planned for elsewhere
+    BLOCKS = "blocks"  # the node stays, `blocked_by` says why
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPods:
+    """Pods of one shape on one node, and what a drain would do with them; `blocked_by` is empty unless it BLOCKS."""
+
+    shape: PodShape
+    pods: tuple[PodRef, ...]
+    movability: Movability
+    blocked_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node as planning sees it.
+
+    `requested` sums the effective requests of all pods on it, DaemonSet pods too, and holds `pods`.
+    `idle_since`: since when utilisation (without DaemonSet and mirror pods) stood below the threshold; None = busy, or
+    not known. `evicting_at`: when Azure takes the node away, if it said so. `pool` is empty for a node of no pool of ours.
+    """
+
+    name: str
+    uid: str
+    provider_id: str
+    pool: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    allocatable: Resources
+    requested: Resources
+    host_ports: tuple[HostPort, ...]
+    ready: bool
+    unschedulable: bool
+    created_at: datetime
+    bound: tuple[BoundPods, ...] = ()
+    idle_since: datetime | None = None
+    evicting_at: datetime | None = None
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonShape:
+    """A DaemonSet's pod: it will sit on every new node that it fits, and takes its room there first."""
+
+    name: str
+    shape: PodShape
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the cluster looked like at `observed_at`; newer is decided by (epoch, sequence), never by time."""
+
+    cluster: str
+    epoch: int
+    sequence: int
+    observed_at: datetime
+    pending: tuple[PodClass, ...]
+    nodes: tuple[NodeView, ...]
+    daemons: tuple[DaemonShape, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AzureScope:
+    """Where a pool lives in Azure; needed to act, not to plan."""
+
+    subscription: str
+    resource_group: str
+    location: str
+    aks_cluster: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """One pool of the pools file, defaults filled in; `price` None = unknown, used last."""
+
+    name: str
+    kind: PoolKind
+    resource: str
+    sku: str
+    shape: Resources
+    reserved: Resources
+    priority: Priority
+    price: float | None
+    minimum: int
+    maximum: int
+    zones: tuple[str, ...]
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    fallback: tuple[str, ...]
+    template: str
+    mode: Mode
+    azure: AzureScope | None
+
+    @property
+    def allocatable(self) -> dict[str, int]:
+        """What pods may use on a fresh node: capacity less what the kubelet and the system keep."""
+        return {name: max(0, amount - self.reserved.get(name, 0)) for name, amount in self.shape.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleDown:
+    """When and how nodes go; durations in seconds. Defaults and their reasons stand in `shared.config`."""
+
+    idle_after: float
+    utilization_below: float
+    drain_timeout: float
+    max_parallel_fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The waits of growing and noticing, in seconds. Defaults and their reasons stand in `shared.config`."""
+
+    node_join_timeout: float
+    debounce: float
+    lead_lease: float
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A whole pools file, validated."""
+
+    cluster: str
+    mode: Mode
+    pools: tuple[Pool, ...]
+    scale_down: ScaleDown
+    timing: Timing
+
+    def pool(self, name: str) -> Pool | None:
+        """The pool of that name, or None."""
+        return next((pool for pool in self.pools if pool.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Upcoming:
+    """Nodes asked for that no snapshot has shown yet: supply until `deadline`, and no longer."""
+
+    pool: str
+    count: int
+    deadline: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FailureMemory:
+    """Azure said no: what it will say again until `until`. Empty `sku` or `zone` means any."""
+
+    sku: str
+    zone: str
+    priority: Priority | None
+    code: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What the cluster's entity knows and a snapshot cannot show."""
+
+    upcoming: tuple[Upcoming, ...] = ()
+    failures: tuple[FailureMemory, ...] = ()
+    retiring: frozenset[str] = frozenset()  # node names with a saga in flight: no supply, and counted against the budget
+
+
+@dataclass(frozen=True, slots=True)
+class NewNode:
+    """A node to buy and the pods that it is bought for; never empty."""
+
+    pods: tuple[PodRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Nodes to add to one pool."""
+
+    pool: str
+    nodes: tuple[NewNode, ...]
+
+    @property
+    def add(self) -> int:
+        """How many nodes."""
+        return len(self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Pods that fit a node (or a pool's upcoming nodes) which is there or coming: nothing is bought for them."""
+
+    target: str
+    pods: tuple[PodRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unserved:
+    """Pods that no pool can serve now, with one reason for every pool of the file."""
+
+    pods: tuple[PodRef, ...]
+    reasons: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Retirement:
+    """A node that can go: `moves` says where its pods would fit."""
+
+    node: str
+    pool: str
+    reason: str
+    moves: tuple[Placement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Decided, not yet done. `kept` names each idle candidate that stays, with the reason; `top_up` fills pools below
+    their minimum (nodes that serve no pod yet, hence not among the deltas)."""
+
+    deltas: tuple[Delta, ...] = ()
+    fits_existing: tuple[Placement, ...] = ()
+    fits_upcoming: tuple[Placement, ...] = ()
+    unserved: tuple[Unserved, ...] = ()
+    retirements: tuple[Retirement, ...] = ()
+    kept: Mapping[str, str] = field(default_factory=dict)
+    top_up: Mapping[str, int] = field(default_factory=dict)
+    cost_per_hour: float = 0.0
+    notes: tuple[str, ...] = ()

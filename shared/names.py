@@ -1,0 +1,31 @@
+"""The names that Sluice writes into clusters and subscriptions: one place, since other people's tools match on them."""
+
+from __future__ import annotations
+
+POOL_LABEL = "sluice.io/pool"
+RETIRING_TAINT = "sluice.io/retiring"  # NoSchedule; its value is the operation's short id
+RETIRE_OPERATION_ANNOTATION = "sluice.io/retire-operation"  # present = the cordon is ours, not an administrator's
+
+CLUSTER_TAG = "sluice-cluster"
+POOL_TAG = "sluice-pool"
+OPERATION_TAG = "sluice-operation"
+
+EVENT_SOURCE_PREFIX = "/sluice/"
+PODS_UNSCHEDULABLE = "sluice.pods.unschedulable"
+NODE_IDLE = "sluice.node.idle"
+NODE_EVICTING = "sluice.node.evicting"
+NODE_JOINED = "sluice.node.joined"
+EVENT_TYPES = (PODS_UNSCHEDULABLE, NODE_IDLE, NODE_EVICTING, NODE_JOINED)
+
+CONFIG_CONTAINER = "config"  # <cluster>.yaml
+DEAD_LETTER_CONTAINER = "dead-letters"
+
+
+def snapshot_container(cluster: str) -> str:
+    """The container of a cluster's snapshots; a claim check may point nowhere else."""
+    return f"snapshots-{cluster}"
+
+
+def plan_container(cluster: str) -> str:
+    """The container of a cluster's plans and verdicts."""
+    return f"plans-{cluster}"
