@@ -1,0 +1,57 @@
+# Every target documents itself: `make help`. Each ends non-zero when its bar falls short.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PY := .venv/bin/python
+SLUICE := .venv/bin/sluice
+TRACE ?= ../shared/data/openb-gpu-2023/openb_pod_list_default.csv
+KILLS ?= 50
+SEED ?= 1
+ARGS ?=
+
+.PHONY: help install run simulate plan-example test check format e2e crash control-plane clean
+
+help: ## Show what can be made
+	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+
+install: .venv/.installed ## Make .venv with everything (done by every target that needs it)
+
+.venv/.installed: requirements.txt pyproject.toml
+	@command -v python3.11 >/dev/null || { echo "Python 3.11 is needed: install it and try again"; exit 2; }
+	python3.11 -m venv .venv
+	.venv/bin/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+run: install ## The whole system on the wall clock: a workload comes, nodes come, all goes again (ARGS=--keep to stay)
+	$(SLUICE) run --pools examples/pools/demo.yaml $(ARGS)
+
+simulate: install ## Replay a trace through the whole system on virtual time (TRACE=FILE SEED=n)
+	$(SLUICE) simulate --trace $(TRACE) --pools examples/pools/openb.yaml --seed $(SEED) --report out $(ARGS)
+
+test: install ## The fast tests, under two minutes
+	$(PY) -m pytest -q -n 2 $(ARGS)
+
+check: install ## Format, lint, strict types, import contracts, dead code, dependency audit
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	.venv/bin/vulture
+	.venv/bin/deptry .
+	.venv/bin/pip-audit --requirement requirements.txt --progress-spinner off
+
+format: install ## Bring the code into form
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+control-plane: install ## Build the real control plane into the cache (once, about 12 minutes)
+	$(PY) -m tests.e2e.control_plane.build
+
+e2e: control-plane ## The end-to-end tests on a real kube-apiserver, scheduler and controller-manager
+	$(PY) -m pytest -q -m e2e --timeout 600 tests $(ARGS)
+
+crash: install ## kill -9 the Functions host KILLS times during a run; everything must resume
+	$(PY) -m tests.crash.kill_runs --kills $(KILLS) --seed $(SEED) $(ARGS)
+
+clean: ## Remove what was made here (the cache stays)
+	rm -rf .venv out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis *.egg-info
