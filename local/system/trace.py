@@ -1,7 +1,8 @@
 """A pod trace in the form of openb-gpu-2023 (one CSV row for each pod), as arrivals for the simulator.
 
-Times are seconds from the trace's start; an empty scheduled_time means never placed. A pod's lifetime is deletion - scheduled, or deletion -
-creation where it was never scheduled. A share of a GPU counts as a whole one, since a node hands out whole ones.
+Times are seconds from the trace's start; an empty scheduled_time means never placed. A pod's lifetime is deletion -
+scheduled, or deletion - creation where it was never scheduled. A share of a GPU counts as a whole one, since a node
+hands out whole ones.
 """
 
 from __future__ import annotations
