@@ -2,7 +2,7 @@
 
 What Sluice claims about scheduling, eviction, budgets and gangs is only worth
 something against the real scheduler and API server, so the tests bring their
-own. Build once with ``python -m tests.e2e.control_plane.build`` (about twelve
+own. Build once with ``python -m tests.e2e.control_plane.build`` (six to twelve
 minutes from nothing, then cached), then::
 
     with ControlPlane() as cluster:
