@@ -1,0 +1,85 @@
+"""What an Azure error code says about the next attempt: which offers it rules out, and for how long.
+
+A memory is kept per (SKU, zone, priority). Scopes and times follow what karpenter-provider-azure learnt in the field
+(pkg/providers/instance/offerings and its offering cache), with one exception, for pools that fall back from Spot to
+on-demand on the same SKU: a refusal met while asking for Spot rules out Spot alone, since on-demand is served from
+capacity that Spot never sees; one met while asking for on-demand rules out both.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared.model import FailureMemory, Pool, Priority
+
+MINUTE = 60.0
+HOUR = 3600.0
+
+# Writes that overlapped, or came too fast, say nothing about capacity.
+_NO_MEMORY = frozenset(
+    {"OperationPreempted", "TooManyRequests", "Conflict", "ConcurrentOperation", "PreconditionFailed"}
+)
+_QUOTA = frozenset({"OperationNotAllowed", "QuotaExceeded", "SubscriptionQuotaReached"})
+_LIMIT = re.compile(r"Current Limit:\s*(\d+)", re.IGNORECASE)
+_OTHER = 5 * MINUTE  # an error that nobody has named: long enough to try elsewhere first, short enough to come back
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """`zonal`: only the zone asked for; `any_priority`: on-demand too, if Spot was not what failed."""
+
+    spot: float
+    regular: float
+    zonal: bool
+    any_priority: bool
+
+
+_RULES = {
+    "SkuNotAvailable": _Rule(spot=HOUR, regular=23 * HOUR, zonal=True, any_priority=False),
+    "AllocationFailed": _Rule(spot=HOUR, regular=HOUR, zonal=True, any_priority=True),
+    "ZonalAllocationFailed": _Rule(spot=HOUR, regular=HOUR, zonal=True, any_priority=True),
+    "OverconstrainedZonalAllocationRequest": _Rule(spot=HOUR, regular=HOUR, zonal=True, any_priority=False),
+    "OverconstrainedAllocationRequest": _Rule(spot=HOUR, regular=HOUR, zonal=False, any_priority=False),
+    "VMSizeNotSupported": _Rule(spot=23 * HOUR, regular=23 * HOUR, zonal=False, any_priority=True),
+}
+
+
+def failure_memory(code: str, message: str, pool: Pool, now: datetime, zone: str = "") -> FailureMemory | None:
+    """What to remember of Azure's `code` for `pool`, or None when it does not speak about capacity.
+
+    `zone` is the zone that Azure was asked for; without one, a pool of a single zone stands for it.
+    """
+    if code in _NO_MEMORY:
+        return None
+    if code in _QUOTA:
+        return _quota(code, message, pool, now)
+    rule = _RULES.get(code)
+    if rule is None:
+        return FailureMemory(pool.sku, _zone(pool, zone), pool.priority, code, now + timedelta(seconds=_OTHER))
+    is_spot = pool.priority is Priority.SPOT
+    return FailureMemory(
+        sku=pool.sku,
+        zone=_zone(pool, zone) if rule.zonal else "",
+        priority=None if rule.any_priority and not is_spot else pool.priority,
+        code=code,
+        until=now + timedelta(seconds=rule.spot if is_spot else rule.regular),
+    )
+
+
+def _zone(pool: Pool, zone: str) -> str:
+    return zone or (pool.zones[0] if len(pool.zones) == 1 else "")
+
+
+def _quota(code: str, message: str, pool: Pool, now: datetime) -> FailureMemory:
+    """Compute names the quota in its message: all Spot cores, all cores of the region, or those of a family."""
+    limit = _LIMIT.search(message)
+    seconds = HOUR if limit is not None and limit.group(1) == "0" else 10 * MINUTE
+    until = now + timedelta(seconds=seconds)
+    words = message.lower().replace(" ", "")
+    if "lowprioritycores" in words:
+        return FailureMemory("", "", Priority.SPOT, code, until)
+    if "totalregionalcores" in words:
+        return FailureMemory("", "", None, code, until)
+    return FailureMemory(pool.sku, "", pool.priority, code, until)
