@@ -1,0 +1,168 @@
+"""What the watches have said so far: objects by kind, indexed for projection, with a note of what changed since.
+
+Watch threads write, the main loop reads; both hold `ClusterCache.lock`. Objects are the API server's own JSON, less
+`managedFields`, which nobody here reads and which is a third of a pod. Never modify one: the next event replaces it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from shared.adapters.protocols import Json
+
+PODS_PATH = "/api/v1/pods"
+NODES_PATH = "/api/v1/nodes"
+DAEMON_SETS_PATH = "/apis/apps/v1/daemonsets"
+
+_TERMINAL = ("Succeeded", "Failed")
+
+
+class Table(Protocol):
+    """Where a reflector puts what it hears. Both calls return whether anything is different now."""
+
+    def replace(self, items: Iterable[Json]) -> bool:
+        """Take a whole list: what is not in it is gone."""
+        ...
+
+    def apply(self, kind: str, item: Json) -> bool:
+        """Take one watch event, ADDED, MODIFIED or DELETED; repeated and overtaken ones change nothing."""
+        ...
+
+
+class ObjectTable:
+    """Objects of one kind by namespace/name. `changed` collects the keys that differ from when it was last cleared."""
+
+    def __init__(self, notify: Callable[[], None], lock: threading.RLock) -> None:
+        self._notify, self._lock = notify, lock
+        self.objects: dict[str, Json] = {}
+        self.changed: set[str] = set()
+
+    def replace(self, items: Iterable[Json]) -> bool:
+        """See `Table.replace`."""
+        with self._lock:
+            fresh = {_key(item): item for item in items}
+            gone = [key for key in self.objects if key not in fresh]
+            for key in gone:
+                self._drop(key)
+            puts = [key for key, item in fresh.items() if not _same(self.objects.get(key), item)]
+            for key in puts:
+                self._put(key, _slim(fresh[key]))
+        return self._announce(bool(gone or puts))
+
+    def apply(self, kind: str, item: Json) -> bool:
+        """See `Table.apply`."""
+        key = _key(item)
+        with self._lock:
+            held = self.objects.get(key)
+            if _overtaken(held, item, kind) or (held is None and kind == "DELETED"):
+                return False
+            if kind == "DELETED":
+                self._drop(key)
+            else:
+                self._put(key, _slim(item))
+        return self._announce(True)
+
+    def _announce(self, changed: bool) -> bool:
+        if changed:
+            self._notify()
+        return changed
+
+    def _put(self, key: str, item: Json) -> None:
+        self.objects[key] = item
+        self.changed.add(key)
+
+    def _drop(self, key: str) -> None:
+        del self.objects[key]
+        self.changed.add(key)
+
+
+class PodTable(ObjectTable):
+    """Pods, also by the node that they are bound to; finished ones hold nothing and are left out of the index."""
+
+    def __init__(self, notify: Callable[[], None], lock: threading.RLock) -> None:
+        super().__init__(notify, lock)
+        self._by_node: dict[str, dict[str, Json]] = {}
+        self.changed_nodes: set[str] = set()
+
+    def on_node(self, node: str) -> list[Json]:
+        """The unfinished pods bound to a node, in the order of their names."""
+        held = self._by_node.get(node, {})
+        return [held[key] for key in sorted(held)]
+
+    def _put(self, key: str, item: Json) -> None:
+        self._unindex(key)
+        node = item["spec"].get("nodeName")
+        if node and not finished(item):
+            self._by_node.setdefault(node, {})[key] = item
+            self.changed_nodes.add(node)
+        super()._put(key, item)
+
+    def _drop(self, key: str) -> None:
+        self._unindex(key)
+        super()._drop(key)
+
+    def _unindex(self, key: str) -> None:
+        node = self.objects.get(key, {}).get("spec", {}).get("nodeName")
+        if node and self._by_node.get(node, {}).pop(key, None) is not None:
+            self.changed_nodes.add(node)
+            if not self._by_node[node]:
+                del self._by_node[node]
+
+
+class ClusterCache:
+    """The three kinds that a snapshot is made of. `on_change` is called, outside the lock, after every change."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.on_change: Callable[[], None] = lambda: None
+        self.dirty = True
+        self.pods = PodTable(self._changed, self.lock)
+        self.nodes = ObjectTable(self._changed, self.lock)
+        self.daemon_sets = ObjectTable(self._changed, self.lock)
+
+    def tables(self) -> Mapping[str, Table]:
+        """What a reflector of each path fills."""
+        return {PODS_PATH: self.pods, NODES_PATH: self.nodes, DAEMON_SETS_PATH: self.daemon_sets}
+
+    def _changed(self) -> None:
+        self.dirty = True
+        self.on_change()
+
+
+def finished(pod: Json) -> bool:
+    """True for a pod that ran to its end: it holds nothing on its node any more."""
+    return pod.get("status", {}).get("phase") in _TERMINAL
+
+
+def _key(item: Json) -> str:
+    metadata = item["metadata"]
+    namespace = metadata.get("namespace")
+    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
+
+
+def _slim(item: Json) -> Json:
+    metadata = item["metadata"]
+    if "managedFields" not in metadata:
+        return item
+    return {**item, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
+
+
+def _version(item: Json) -> str:
+    return str(item["metadata"].get("resourceVersion", ""))
+
+
+def _same(held: Json | None, item: Json) -> bool:
+    return held is not None and _version(held) == _version(item) != ""
+
+
+def _overtaken(held: Json | None, item: Json, kind: str) -> bool:
+    """True for an event that says no more than what is held. Versions of one resource compare as numbers (KEP-5504);
+    one that is not a number is taken at its word, and so is a deletion at the version held."""
+    if held is None:
+        return False
+    mine, other = _version(held), _version(item)
+    if not (mine.isdigit() and other.isdigit()):
+        return False
+    return int(other) < int(mine) or (int(other) == int(mine) and kind != "DELETED")
