@@ -1,0 +1,262 @@
+"""From the API server's JSON to a `Snapshot`: the one way, whether a watch cache, a fresh list or a dump is the source.
+
+The pieces are separate because the exporter keeps its snapshot up to date node by node; `project` puts them together.
+A malformed object, which no API server would hand out but a hand-made dump may hold, raises ValueError with its name.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from shared.drain import movability
+from shared.model import (
+    BoundPods,
+    Config,
+    DaemonShape,
+    HostPort,
+    Movability,
+    NodeView,
+    PodClass,
+    PodRef,
+    PodShape,
+    Resources,
+    Snapshot,
+    Taint,
+)
+from shared.names import EVICTING_AT_ANNOTATION
+from shared.pods import is_pending_candidate, is_terminal, pod_ref, shape_of
+from shared.provider_id import pool_of
+from shared.resources import MAX_AMOUNT, amounts
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+"""What makes a node a GPU node; shares of one (`nvidia.com/mig-...`) count too."""
+
+EVICTION_NOTICE = timedelta(seconds=30)
+"""What Azure promises between a Preempt notice and the eviction, where nobody told the hour itself."""
+
+UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+"""For an object without a creation time (a hand-written manifest): long ago."""
+
+_EMPTY: Json = {}
+_KEPT_ANNOTATIONS = ("sluice.io/", "cluster-autoscaler.kubernetes.io/", "karpenter.sh/")
+_EVICTION_CONDITIONS = {"VMEventScheduled", "PreemptionScheduled", "PreemptScheduled", "TerminateScheduled"}
+_HARMLESS_EVENTS = ("freeze", "reboot")  # the VM comes back with its memory, or with its disks
+_DAEMON_TAINTS = (  # tolerated by every DaemonSet pod, since its controller adds them (kubernetes.io, "DaemonSet")
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+)
+
+
+def project(  # noqa: PLR0913 - keywords only, one for each source
+    *,
+    cluster: str,
+    epoch: int,
+    sequence: int,
+    now: datetime,
+    config: Config,
+    pods: Iterable[Json],
+    nodes: Iterable[Json],
+    daemon_sets: Iterable[Json] = (),
+    idle_since: Mapping[str, datetime] | None = None,
+) -> Snapshot:
+    """The whole cluster at `now`. `idle_since` is what the caller remembers of each node by name."""
+    pods = list(pods)
+    on_node: dict[str, list[Json]] = defaultdict(list)
+    for pod in pods:
+        if bound_to := _named("pod", pod, _bound_to):
+            on_node[bound_to].append(pod)
+    since = idle_since or {}
+    named = [(_named("node", node, _name), node) for node in nodes]
+    views = [project_node(node, on_node.get(name, ()), config, since.get(name)) for name, node in named]
+    return Snapshot(
+        cluster=cluster,
+        epoch=epoch,
+        sequence=sequence,
+        observed_at=now,
+        pending=pending_classes(pods),
+        nodes=tuple(sorted(views, key=lambda view: view.name)),
+        daemons=daemon_shapes(daemon_sets),
+    )
+
+
+def project_node(
+    node: Json, pods_on_it: Iterable[Json], config: Config, idle_since: datetime | None = None
+) -> NodeView:
+    """One node with the pods bound to it; `idle_since` is dropped when the node is busy again."""
+    bound = _bound(pods_on_it)
+    view = _named("node", node, lambda item: _view(item, bound, config))
+    if idle_since is None or utilization(view) >= config.scale_down.utilization_below:
+        return view
+    return replace(view, idle_since=idle_since)
+
+
+def pending_classes(pods: Iterable[Json]) -> tuple[PodClass, ...]:
+    """The pods that wait for room, grouped by shape; pods and classes in the order of the pods' names."""
+    classes: dict[PodShape, list[PodRef]] = defaultdict(list)
+    for pod in pods:
+        if _named("pod", pod, is_pending_candidate):
+            classes[_named("pod", pod, shape_of)].append(_named("pod", pod, pod_ref))
+    found = [PodClass(shape, tuple(sorted(refs, key=_ref_order))) for shape, refs in classes.items()]
+    return tuple(sorted(found, key=lambda one: _ref_order(one.pods[0])))
+
+
+def daemon_shapes(daemon_sets: Iterable[Json]) -> tuple[DaemonShape, ...]:
+    """What each DaemonSet will put on a new node, with the tolerations that its controller adds."""
+    found = [_named("daemon set", item, _daemon_shape) for item in daemon_sets]
+    return tuple(sorted(found, key=lambda daemon: daemon.name))
+
+
+def utilization(view: NodeView) -> float:
+    """The share of the node that its movable and blocking pods ask for; 1 is full, DaemonSet pods do not count.
+
+    The largest over cpu, memory and extended resources; on a node with GPUs only those count, as for
+    cluster-autoscaler: a GPU node is idle when its GPUs are, however busy its few cores look.
+    """
+    asked: dict[str, int] = defaultdict(int)
+    for group in view.bound:
+        if group.movability is not Movability.STAYS:
+            for name, count in group.shape.requests:
+                asked[name] += count * len(group.pods)
+    shares = [asked[name] / view.allocatable[name] for name in _counted(view.allocatable)]
+    return max(shares, default=0.0)
+
+
+def next_idle_since(
+    views: Iterable[NodeView], before: Mapping[str, datetime], config: Config, now: datetime
+) -> dict[str, datetime]:
+    """Since when each node of ours has been idle, given what was known before: for callers without a detector."""
+    threshold = config.scale_down.utilization_below
+    return {
+        view.name: before.get(view.name, now)
+        for view in views
+        if view.pool and view.ready and utilization(view) < threshold
+    }
+
+
+def _counted(allocatable: Resources) -> list[str]:
+    gpus = [name for name in allocatable if name in GPU_RESOURCES or name.startswith("nvidia.com/mig-")]
+    names = gpus or [name for name in allocatable if name in {"cpu", "memory"} or "/" in name]
+    return [name for name in names if allocatable[name] > 0]
+
+
+def _bound(pods: Iterable[Json]) -> tuple[BoundPods, ...]:
+    """Pods that take room, by shape and by what a drain would do with them."""
+    groups: dict[tuple[PodShape, Movability, str], list[PodRef]] = defaultdict(list)
+    for pod in pods:
+        if not _named("pod", pod, is_terminal):
+            key = (_named("pod", pod, shape_of), *_named("pod", pod, movability))
+            groups[key].append(_named("pod", pod, pod_ref))
+    found = [
+        BoundPods(shape, tuple(sorted(refs, key=_ref_order)), moves, blocked_by)
+        for (shape, moves, blocked_by), refs in groups.items()
+    ]
+    return tuple(sorted(found, key=lambda group: _ref_order(group.pods[0])))
+
+
+def _view(node: Json, bound: tuple[BoundPods, ...], config: Config) -> NodeView:
+    meta, spec, status = node["metadata"], node.get("spec") or _EMPTY, node.get("status") or _EMPTY
+    annotations = meta.get("annotations") or _EMPTY
+    conditions = {item["type"]: item for item in status.get("conditions") or ()}
+    return NodeView(
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        provider_id=spec.get("providerID", ""),
+        pool=pool_of(node, config),
+        labels=dict(meta.get("labels") or _EMPTY),
+        taints=tuple(Taint(item["key"], item.get("value") or "", item["effect"]) for item in spec.get("taints") or ()),
+        allocatable=amounts(status.get("allocatable") or status.get("capacity") or _EMPTY),
+        requested=_requested(bound),
+        host_ports=_taken_ports(bound),
+        ready=conditions.get("Ready", _EMPTY).get("status") == "True",
+        unschedulable=bool(spec.get("unschedulable")),
+        created_at=_time(meta.get("creationTimestamp")) or UNKNOWN_TIME,
+        bound=bound,
+        evicting_at=_evicting_at(annotations, conditions),
+        annotations={name: text for name, text in annotations.items() if name.startswith(_KEPT_ANNOTATIONS)},
+    )
+
+
+def _requested(bound: tuple[BoundPods, ...]) -> dict[str, int]:
+    total = {"pods": sum(len(group.pods) for group in bound)}
+    for group in bound:
+        for name, count in group.shape.requests:
+            total[name] = min(MAX_AMOUNT, total.get(name, 0) + count * len(group.pods))
+    return total
+
+
+def _taken_ports(bound: tuple[BoundPods, ...]) -> tuple[HostPort, ...]:
+    taken = {port for group in bound for port in group.shape.host_ports}
+    return tuple(sorted(taken, key=lambda port: (port.port, port.protocol, port.ip)))
+
+
+def _evicting_at(annotations: Mapping[str, str], conditions: Mapping[str, Json]) -> datetime | None:
+    """The hour that our node agent heard, else half a minute after the condition that somebody else set.
+
+    AKS's node problem detector has one condition for every scheduled event and names the event in its message; a
+    freeze or a reboot takes no node away. An annotation that is no time is nobody's of ours, and says nothing.
+    """
+    if (told := _time(annotations.get(EVICTING_AT_ANNOTATION))) is not None:
+        return told
+    for kind in sorted(_EVICTION_CONDITIONS & conditions.keys()):
+        condition = conditions[kind]
+        message = f"{condition.get('reason', '')} {condition.get('message', '')}".lower()
+        if condition.get("status") == "True" and not any(word in message for word in _HARMLESS_EVENTS):
+            return (_time(condition.get("lastTransitionTime")) or UNKNOWN_TIME) + EVICTION_NOTICE
+    return None
+
+
+def _time(text: object) -> datetime | None:
+    """An RFC 3339 time in UTC; None for what is none, also for one without a zone."""
+    if not isinstance(text, str):
+        return None
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return parsed.astimezone(UTC) if parsed.tzinfo else None
+
+
+def _daemon_shape(daemon_set: Json) -> DaemonShape:
+    meta = daemon_set["metadata"]
+    spec = daemon_set["spec"]["template"].get("spec") or _EMPTY
+    added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in _DAEMON_TAINTS]
+    if spec.get("hostNetwork"):
+        network = "node.kubernetes.io/network-unavailable"
+        added.append({"key": network, "operator": "Exists", "effect": "NoSchedule"})
+    shape = shape_of({"spec": {**spec, "tolerations": [*(spec.get("tolerations") or ()), *added]}})
+    return DaemonShape(f"{meta.get('namespace', 'default')}/{meta['name']}", shape)
+
+
+def _name(item: Json) -> str:
+    return str(item["metadata"]["name"])
+
+
+def _bound_to(pod: Json) -> str:
+    return str((pod.get("spec") or _EMPTY).get("nodeName") or "")
+
+
+def _ref_order(ref: PodRef) -> tuple[str, str, str]:
+    return (ref.namespace, ref.name, ref.uid)
+
+
+def _named(kind: str, item: Json, read: Callable[[Json], T]) -> T:
+    """`read(item)`, with every way in which a malformed object fails told as one ValueError that names it."""
+    try:
+        return read(item)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        meta = item.get("metadata") if isinstance(item, dict) else None
+        known = meta if isinstance(meta, dict) else {}
+        name = "/".join(str(known[part]) for part in ("namespace", "name") if part in known)
+        detail = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{kind} {name or '?'} is malformed: {detail}") from error
