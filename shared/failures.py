@@ -23,7 +23,6 @@ _NO_MEMORY = frozenset(
 )
 _QUOTA = frozenset({"OperationNotAllowed", "QuotaExceeded", "SubscriptionQuotaReached"})
 _LIMIT = re.compile(r"Current Limit:\s*(\d+)", re.IGNORECASE)
-_OTHER = 5 * MINUTE  # an error that nobody has named: long enough to try elsewhere first, short enough to come back
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +44,9 @@ _RULES = {
     "VMSizeNotSupported": _Rule(spot=23 * HOUR, regular=23 * HOUR, zonal=False, any_priority=True),
 }
 
+# An error that nobody has named: long enough to try elsewhere first, short enough to come back.
+_UNNAMED = _Rule(spot=5 * MINUTE, regular=5 * MINUTE, zonal=True, any_priority=False)
+
 
 def failure_memory(code: str, message: str, pool: Pool, now: datetime, zone: str = "") -> FailureMemory | None:
     """What to remember of Azure's `code` for `pool`, or None when it does not speak about capacity.
@@ -55,17 +57,20 @@ def failure_memory(code: str, message: str, pool: Pool, now: datetime, zone: str
         return None
     if code in _QUOTA:
         return _quota(code, message, pool, now)
-    rule = _RULES.get(code)
-    if rule is None:
-        return FailureMemory(pool.sku, _zone(pool, zone), pool.priority, code, now + timedelta(seconds=_OTHER))
+    rule = _RULES.get(code, _UNNAMED)
     is_spot = pool.priority is Priority.SPOT
-    return FailureMemory(
-        sku=pool.sku,
+    return _of_size(
+        pool,
+        code,
+        now + timedelta(seconds=rule.spot if is_spot else rule.regular),
         zone=_zone(pool, zone) if rule.zonal else "",
         priority=None if rule.any_priority and not is_spot else pool.priority,
-        code=code,
-        until=now + timedelta(seconds=rule.spot if is_spot else rule.regular),
     )
+
+
+def _of_size(pool: Pool, code: str, until: datetime, *, zone: str, priority: Priority | None) -> FailureMemory:
+    """A memory of this size of VM; a pool that names no SKU can only be remembered itself."""
+    return FailureMemory(pool.sku, zone, priority, code, until, "" if pool.sku else pool.name)
 
 
 def _zone(pool: Pool, zone: str) -> str:
@@ -82,4 +87,4 @@ def _quota(code: str, message: str, pool: Pool, now: datetime) -> FailureMemory:
         return FailureMemory("", "", Priority.SPOT, code, until)
     if "totalregionalcores" in words:
         return FailureMemory("", "", None, code, until)
-    return FailureMemory(pool.sku, "", pool.priority, code, until)
+    return _of_size(pool, code, until, zone="", priority=pool.priority)

@@ -140,8 +140,8 @@ class ClusterLedger:
         return cls(**known)
 
     def view(self) -> Json:
-        """What planning needs to see: everything but the lists that only serve recognition."""
-        return {name: value for name, value in self.encode().items() if name not in ("seen", "spent")}
+        """What planning needs to see: everything but the events' ids."""
+        return {name: value for name, value in self.encode().items() if name != "seen"}
 
 
 _LISTS = ("seen", "spent", "failures")
@@ -163,7 +163,8 @@ def planning_ledger(view: Json) -> Ledger:
 
 def _memory(entry: Json) -> FailureMemory:
     priority = Priority(entry["priority"]) if entry["priority"] else None
-    return FailureMemory(entry["sku"], entry["zone"], priority, entry["code"], moment(entry["until"]))
+    until = moment(entry["until"])
+    return FailureMemory(entry["sku"], entry["zone"], priority, entry["code"], until, entry.get("pool", ""))
 
 
 def failure_entry(memory: FailureMemory) -> Json:
@@ -174,6 +175,7 @@ def failure_entry(memory: FailureMemory) -> Json:
         "priority": memory.priority.value if memory.priority else "",
         "code": memory.code,
         "until": stamp(memory.until),
+        "pool": memory.pool,
     }
 
 
@@ -228,7 +230,7 @@ def _settle(ledger: ClusterLedger, order: Json) -> Json:
         growth = ledger.growths.get(op)
         if growth is None:
             continue
-        claimed = tuple(instance for instance in growth.claimed if instance not in set(arrived))
+        claimed = tuple(instance for instance in growth.claimed if instance not in arrived)
         ledger.growths[op] = replace(growth, claimed=claimed)
     _drop_arrived(ledger)
     return {"ok": True}
@@ -349,7 +351,7 @@ def _end_retirement(ledger: ClusterLedger, order: Json) -> Json:
 
 
 def _remember_failure(ledger: ClusterLedger, order: Json) -> Json:
-    """Azure's refusals, one entry per (sku, zone, priority): the longer memory stays."""
+    """Azure's refusals, one entry per scope: the longer memory stays."""
     for entry in order.get("failures", ()):
         same = [known for known in ledger.failures if _scope(known) == _scope(entry)]
         if any(moment(known["until"]) >= moment(entry["until"]) for known in same):
@@ -359,8 +361,8 @@ def _remember_failure(ledger: ClusterLedger, order: Json) -> Json:
     return {"ok": True}
 
 
-def _scope(entry: Json) -> tuple[str, str, str]:
-    return entry["sku"], entry["zone"], entry["priority"]
+def _scope(entry: Json) -> tuple[str, str, str, str]:
+    return entry["sku"], entry["zone"], entry["priority"], entry.get("pool", "")
 
 
 def _tidy(ledger: ClusterLedger, order: Json) -> Json:

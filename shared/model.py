@@ -272,13 +272,15 @@ class Upcoming:
 
 @dataclass(frozen=True, slots=True)
 class FailureMemory:
-    """Azure said no: what it will say again until `until`. Empty `sku` or `zone` means any."""
+    """Azure said no: what it will say again until `until`. Empty `sku`, `zone` or `pool` means any; `pool` is named only
+    where the pool has no SKU to remember it by."""
 
     sku: str
     zone: str
     priority: Priority | None
     code: str
     until: datetime
+    pool: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +289,9 @@ class Ledger:
 
     upcoming: tuple[Upcoming, ...] = ()
     failures: tuple[FailureMemory, ...] = ()
-    retiring: frozenset[str] = frozenset()  # node names with a saga in flight: no supply, and counted against the budget
+    retiring: frozenset[str] = (
+        frozenset()
+    )  # node names with a saga in flight: no supply, and counted against the budget
 
 
 @dataclass(frozen=True, slots=True)
