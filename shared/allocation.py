@@ -1,0 +1,241 @@
+"""Pods to nodes: first onto what is there and coming, then onto what is cheapest to buy.
+
+Busy nodes are filled first, the fullest before the others, so that the rest can go. Nodes that hold nothing yet are
+filled by the same packing that would buy them: planning again for the same pods, while their nodes are on the way, then
+ends in the same nodes and buys nothing twice.
+
+All pods are packed together, since that is cheapest. Only if room runs out for some while pods of lower priority were
+served is it done again, one priority after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from shared.axes import Axes, Matrix
+from shared.matching import Matcher
+from shared.model import PodClass
+from shared.packing import Bin, Counts, Market, Mask, Packer, Rows, Vector, fitting, worths
+from shared.pool_choice import PoolState, buying_rounds, effective_prices
+from shared.stock import Stock
+from shared.supply import Site
+
+_MOST_FRESH_KINDS = 64  # nodes of further kinds are filled one by one, which is cheap but wastes a little
+_MOST_LEVELS = 16  # priorities below the sixteenth are served together
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What became of each class (a row): pods by site, the nodes to buy (pool, pods by class), and pods `left` over."""
+
+    on_sites: dict[int, dict[int, int]]
+    bought: list[tuple[int, dict[int, int]]]
+    left: list[int]
+
+
+def allocate(classes: Sequence[PodClass], sites: Sequence[Site], states: Sequence[PoolState]) -> Allocation:
+    """Place all pods of these classes as well as may be."""
+    problem = _Problem(classes, sites, states)
+    allocation = _Attempt(problem).run([list(range(len(classes)))])
+    if problem.unfair(allocation):
+        allocation = _Attempt(problem).run(problem.levels())
+    return allocation
+
+
+class _Problem:
+    """The question in numbers, unchanged by attempts to answer it."""
+
+    def __init__(self, classes: Sequence[PodClass], sites: Sequence[Site], states: Sequence[PoolState]) -> None:
+        self.sites, self.states = sites, states
+        self.shapes = [each.shape for each in classes]
+        self.priorities = [shape.priority for shape in self.shapes]
+        self.counts = np.array([len(each.pods) for each in classes], dtype=np.int64)
+        templates = [state.template for state in states]
+        rooms = [(site.free, site.host_ports) for site in sites]
+        kinds = [(template.free, template.host_ports) for template in templates]
+        axes = Axes(self.shapes, [*rooms, *kinds])
+        self.needs, self.alone = axes.needs(self.shapes), axes.alone(self.shapes)
+        self.site_rooms = axes.rooms(rooms)
+        self._matcher = Matcher(
+            [*(template.grounds for template in templates), *(site.grounds for site in sites)], self.shapes
+        )
+        allowed = np.array([self.mask(row)[: len(states)] for row in range(len(classes))])
+        kind_rooms = axes.rooms(kinds)
+        prices = effective_prices([state.pool for state in states], kind_rooms)
+        self.market = Market(self.needs, self.alone, kind_rooms, prices, allowed)
+        self.suits = fitting(self.market)
+        self.limits = np.array([state.room for state in states], dtype=np.int64)
+        self.rounds = buying_rounds(states, self.market, self.suits)
+        self.busy, self.fresh = self._sorted_sites()
+
+    def mask(self, row: int) -> Mask:
+        """Where the class may go by labels and taints: pools first, then sites."""
+        return self._matcher.mask(self.shapes[row])
+
+    def site_column(self, site: int) -> int:
+        """A site's place in a mask."""
+        return len(self.states) + site
+
+    def by_size(self, rows: Sequence[int]) -> list[int]:
+        """Rows by priority, then the largest first."""
+        rooms = np.concatenate([self.site_rooms, self.market.rooms])
+        sizes = (self.needs / np.maximum(rooms.max(axis=0), 1.0)).max(axis=1)
+        return sorted(rows, key=lambda row: (-self.priorities[row], -float(sizes[row]), row))
+
+    def worth(self, counts: Counts) -> Vector:
+        """What a pod of each class is worth at what can be bought now; failing that, at what could be bought."""
+        now = worths(self.market, counts, self.suits & (self.limits > 0))
+        if (now > 0).all():
+            return now
+        ever = worths(self.market, counts, self.suits)
+        sizes = (self.needs / np.maximum(self.site_rooms.max(axis=0, initial=1.0), 1.0)).max(axis=1)
+        valued: Vector = np.where(now > 0, now, np.where(ever > 0, ever, sizes))
+        return valued
+
+    def unfair(self, allocation: Allocation) -> bool:
+        """Whether somebody went short of room that pods of lower priority were given."""
+        if len(set(self.priorities)) == 1:
+            return False
+        pools = np.full(len(self.states), np.inf)
+        for pool, content in allocation.bought:
+            pools[pool] = min(pools[pool], *(self.priorities[row] for row in content))
+        sites = np.full(len(self.sites), np.inf)
+        for site, content in allocation.on_sites.items():
+            sites[site] = min(self.priorities[row] for row in content)
+        short = [row for row, pods in enumerate(allocation.left) if pods]
+        return any(self._outdone(row, pools, sites) for row in short)
+
+    def levels(self) -> list[list[int]]:
+        """Rows of equal priority, the highest first."""
+        ranks = sorted(set(self.priorities), reverse=True)[: _MOST_LEVELS - 1]
+        levels = [[row for row, priority in enumerate(self.priorities) if priority == rank] for rank in ranks]
+        rest = [row for row, priority in enumerate(self.priorities) if priority not in ranks]
+        return [*levels, rest] if rest else levels
+
+    def _outdone(self, row: int, pools: Vector, sites: Vector) -> bool:
+        """Whether a pool or site that would take the class serves a lower priority (the lowest there is given)."""
+        if (self.suits[row] & (pools < self.priorities[row])).any():
+            return True
+        lower = sites < self.priorities[row]
+        if not lower.any():
+            return False
+        holds = (self.needs[row] <= self.site_rooms).all(axis=1) & self.mask(row)[len(self.states) :]
+        return bool((holds & lower).any())
+
+    def _sorted_sites(self) -> tuple[list[int], list[list[int]]]:
+        """Sites to be filled one by one, and the fresh ones by kind: alike to every pod, and of equal room."""
+        pools = {state.pool.name: number for number, state in enumerate(self.states)}
+        busy: list[int] = []
+        fresh: dict[object, list[int]] = {}
+        for number, site in enumerate(self.sites):
+            key = (site.pool, self._matcher.alike(self.site_column(number)), self.site_rooms[number].tobytes())
+            if site.fresh and site.pool in pools and (key in fresh or len(fresh) < _MOST_FRESH_KINDS):
+                fresh.setdefault(key, []).append(number)
+            else:
+                busy.append(number)
+        return busy, list(fresh.values())
+
+
+class _Attempt:
+    """One way through the levels: what is used up on the way."""
+
+    def __init__(self, problem: _Problem) -> None:
+        self._problem = problem
+        self._left = problem.counts.copy()
+        self._limits = problem.limits.copy()
+        self._busy = self._stock(problem.site_rooms[problem.busy], [problem.site_column(n) for n in problem.busy])
+        self._busy.spare = np.array([problem.sites[number].idle for number in problem.busy], dtype=np.bool_)
+        self._fresh = [list(group) for group in problem.fresh]
+        self._opened = self._stock(np.zeros((0, problem.needs.shape[1])), [])
+        self._opened_as: list[tuple[int, bool]] = []  # (site, False) or (pool, True), for each opened node
+
+    def run(self, levels: Sequence[Sequence[int]]) -> Allocation:
+        for rows in levels:
+            self._serve(self._problem.by_size(rows))
+        on_sites = {
+            site: content for site, content in zip(self._problem.busy, self._busy.content, strict=True) if content
+        }
+        bought = []
+        for (number, is_new), content in zip(self._opened_as, self._opened.content, strict=True):
+            if is_new:
+                bought.append((number, content))
+            else:
+                on_sites[number] = content
+        return Allocation(on_sites, bought, self._left.tolist())
+
+    def _serve(self, rows: list[int]) -> None:
+        self._put(self._busy, rows)
+        self._put(self._opened, rows)
+        counts = np.zeros_like(self._left)
+        counts[rows] = self._left[rows]
+        if counts.any() and self._fresh:
+            self._fill_fresh(rows, counts)
+            counts[rows] = self._left[rows]
+        if counts.any() and self._limits.any():
+            self._buy(rows, counts)
+
+    def _put(self, stock: Stock, rows: list[int]) -> None:
+        problem = self._problem
+        if not len(stock.column):
+            return
+        for row in rows:
+            pods = int(self._left[row])
+            if pods:
+                placed = stock.place(row, problem.needs[row], pods, problem.mask(row), alone=bool(problem.alone[row]))
+                self._left[row] -= sum(number for _, number in placed)
+
+    def _fill_fresh(self, rows: list[int], counts: Counts) -> None:
+        problem = self._problem
+        columns = [problem.site_column(group[0]) for group in problem.fresh]
+        pools = {state.pool.name: number for number, state in enumerate(problem.states)}
+        kinds = [pools[problem.sites[group[0]].pool] for group in problem.fresh]
+        market = Market(
+            problem.needs,
+            problem.alone,
+            problem.site_rooms[[group[0] for group in problem.fresh]],
+            problem.market.prices[kinds],
+            np.array([problem.mask(row)[columns] for row in range(len(counts))]),
+        )
+        limits = np.array([len(group) for group in self._fresh], dtype=np.int64)
+        packer = Packer(market, counts, limits, problem.worth(counts))
+        bins = packer.take(fitting(market))
+        sites = [self._fresh[each.kind].pop(0) for each in bins for _ in range(each.times)]
+        self._open(bins, market, [(site, False) for site in sites], columns)
+        self._left[rows] = packer.left[rows]
+
+    def _buy(self, rows: list[int], counts: Counts) -> None:
+        problem = self._problem
+        packer = Packer(problem.market, counts, self._limits, problem.worth(counts))
+        for number, usable in enumerate(problem.rounds):
+            if number:
+                self._put(self._opened, rows)
+                packer.left[rows] = self._left[rows]
+            bins = packer.take(usable)
+            names = [(each.kind, True) for each in bins for _ in range(each.times)]
+            self._open(bins, problem.market, names, range(len(problem.states)))
+            self._left[rows] = packer.left[rows]
+            if not self._left[rows].any():
+                break
+        self._limits = packer.limits
+
+    def _open(self, bins: list[Bin], market: Market, names: list[tuple[int, bool]], columns: Sequence[int]) -> None:
+        """Keep the nodes just taken, for what comes later; `columns` says where in a mask each kind stands."""
+        if not bins:
+            return
+        rooms = []
+        for each in bins:
+            rows, pods = [row for row, _ in each.content], [number for _, number in each.content]
+            rooms.append(market.rooms[each.kind] - np.array(pods, dtype=np.float64) @ market.needs[rows])
+        times = [each.times for each in bins]
+        contents = [dict(each.content) for each in bins for _ in range(each.times)]
+        room = np.repeat(np.array(rooms), times, axis=0)
+        self._opened.add(self._stock(room, np.repeat([columns[each.kind] for each in bins], times), contents))
+        self._opened_as += names
+
+    @staticmethod
+    def _stock(room: Matrix, columns: Sequence[int] | Rows, contents: list[dict[int, int]] | None = None) -> Stock:
+        column: Rows = np.array(columns, dtype=np.intp)
+        return Stock(room, column, np.zeros(len(columns), dtype=np.bool_), contents or [])

@@ -1,0 +1,102 @@
+"""Shapes and rooms as rows of one matrix, so that "does it fit" is a comparison of numbers.
+
+Each resource is an axis, `pods` among them. A host port is an axis with one place, and one more for each address that
+somebody names: a pod on 0.0.0.0 takes all of them, which is just how ports collide. A port that only one shape uses,
+and no room has taken, needs no axis: that shape goes once to a node.
+
+Numbers are floats that hold whole numbers: exact below 2**53, hence capped there. Nothing real comes near (8 PiB of
+memory); a demand above the cap fits nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from shared.model import HostPort, PodShape
+from shared.predicates import ANY_ADDRESS, PODS, port_key, ports_collide
+
+Matrix = npt.NDArray[np.float64]
+Room = tuple[Mapping[str, int], Sequence[HostPort]]  # free resources, and the host ports taken
+
+_MOST_ROOM = 2**52
+_TOO_MUCH = float(2**53)
+_NOWHERE = ""  # the axis of every resource that no room offers: it has no place on any node
+
+
+class Axes:
+    """The axes on which these shapes and these rooms can be compared; only those that a shape uses."""
+
+    def __init__(self, shapes: Sequence[PodShape], rooms: Sequence[Room]) -> None:
+        on_offer = {name for free, _ in rooms for name, amount in free.items() if amount > 0}
+        wanted = {name for shape in shapes for name, _ in shape.requests}
+        self._resources = [PODS, *sorted(wanted & on_offer - {PODS})]
+        if not wanted <= on_offer:
+            self._resources.append(_NOWHERE)
+        self._place = {name: place for place, name in enumerate(self._resources)}
+        self._ports = _port_axes(shapes, {port_key(port) for _, taken in rooms for port in taken})
+        self._port_place = {port: len(self._resources) + place for place, port in enumerate(self._ports)}
+        self._width = len(self._resources) + len(self._ports)
+
+    def needs(self, shapes: Sequence[PodShape]) -> Matrix:
+        """What one pod of each shape takes: a row for each."""
+        matrix = np.zeros((len(shapes), self._width))
+        for row, shape in enumerate(shapes):
+            self._need(matrix[row], shape)
+        return matrix
+
+    def rooms(self, rooms: Sequence[Room]) -> Matrix:
+        """What each room still has: a row for each."""
+        table = [[float(min(max(free.get(name, 0), 0), _MOST_ROOM)) for name in self._resources] for free, _ in rooms]
+        matrix = np.ones((len(rooms), self._width))
+        if table:
+            matrix[:, : len(self._resources)] = table
+        if self._ports:
+            for row, (_, taken) in enumerate(rooms):
+                self._block(matrix[row], taken)
+        return matrix
+
+    def alone(self, shapes: Sequence[PodShape]) -> npt.NDArray[np.bool_]:
+        """Which shapes can have one pod to a node only."""
+        return np.array([bool(shape.host_ports) for shape in shapes], dtype=np.bool_)
+
+    def _need(self, row: Matrix, shape: PodShape) -> None:
+        row[0] = 1.0
+        for name, amount in shape.requests:
+            if name == PODS:
+                continue
+            place = self._place.get(name, len(self._resources) - 1)
+            row[place] = float(max(0, amount)) if amount <= _MOST_ROOM else _TOO_MUCH
+        for port in shape.host_ports:
+            for axis in self._axes_of(port):
+                row[axis] = 1.0
+
+    def _axes_of(self, port: HostPort) -> list[int]:
+        protocol, number = port_key(port)
+        if (port.ip or ANY_ADDRESS) != ANY_ADDRESS:
+            place = self._port_place.get(HostPort(port.ip, protocol, number))
+            return [] if place is None else [place]
+        return [place for known, place in self._port_place.items() if port_key(known) == (protocol, number)]
+
+    def _block(self, row: Matrix, taken: Sequence[HostPort]) -> None:
+        for port, axis in self._port_place.items():
+            if any(ports_collide(port, other) for other in taken):
+                row[axis] = 0.0
+
+
+def _port_axes(shapes: Sequence[PodShape], taken: Collection[tuple[str, int]]) -> list[HostPort]:
+    """For each port that two shapes or a shape and a room use: an axis for every address, and one for each named."""
+    users: dict[tuple[str, int], set[int]] = {}
+    addresses: dict[tuple[str, int], set[str]] = {}
+    for number, shape in enumerate(shapes):
+        for port in shape.host_ports:
+            users.setdefault(port_key(port), set()).add(number)
+            addresses.setdefault(port_key(port), {ANY_ADDRESS}).add(port.ip or ANY_ADDRESS)
+    return [
+        HostPort(address, *key)
+        for key in sorted(users)
+        if len(users[key]) > 1 or key in taken
+        for address in sorted(addresses[key])
+    ]

@@ -1,0 +1,186 @@
+"""New nodes for pods that fit nowhere yet: which pools, and which pods to each node, at a price close to the least.
+
+Three ideas carry it. What a pod is *worth* is the price of its share of a node where that share is cheapest; these
+values come from the fluid problem (pods and nodes cut at will), whose dual is climbed by multiplicative weights.
+A node is *filled* with what is worth most for the room that it takes, the room being what is left. And the pool whose
+filled node gives most worth for its price is bought from, the same filling as often as the counts allow.
+
+All work is counted in steps, never in time, and every tie is broken by position: equal input, equal answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from shared.axes import Matrix
+
+Vector = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
+Content = tuple[tuple[int, int], ...]  # (class, pods of it), in the order of filling
+
+_KEENNESS = 1.4  # how much a pod's worth counts against the room it takes; 1.1 to 1.6 tie on other workloads, 3 is bad
+_FLUID_ROUNDS = 40  # more gain under 0.1 % of price
+_FLUID_WORK = 4_000_000  # entries of (class, pool) looked at in all those rounds, so that huge inputs get fewer of them
+_FEW_PODS = 16  # below, cutting pods and nodes at will says little: a pod's own cheapest share will do
+_PORTION = 4  # a quarter of what would fit at a time: the rest of the room may suit others better
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """Classes of pods (rows of `needs`, `alone` = one to a node) and kinds of nodes (rows of `rooms`, with `prices`).
+
+    `allowed` says which class may go to which kind by labels and taints; prices are above zero.
+    """
+
+    needs: Matrix
+    alone: Mask
+    rooms: Matrix
+    prices: Vector
+    allowed: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """`times` nodes of one kind with the same content; `worth` is the value of that content."""
+
+    kind: int
+    content: Content
+    times: int
+    worth: float
+
+
+def fitting(market: Market) -> Mask:
+    """`allowed`, less what is too large for an empty node: classes by kinds."""
+    suits = market.allowed.copy()
+    for axis in range(market.needs.shape[1]):
+        suits &= market.needs[:, axis, None] <= market.rooms[None, :, axis]
+    return suits
+
+
+def worths(market: Market, counts: Counts, suits: Mask) -> Vector:
+    """What a pod of each class is worth, in price per hour; 0 for classes that no kind takes.
+
+    The values are the best dual solution met on the way: summed over all pods, a bound that no packing can beat.
+    """
+    served = suits.any(axis=1)
+    values = np.zeros(len(counts))
+    if not served.any():
+        return values
+    needs, pods = market.needs[served], counts[served].astype(np.float64)
+    closed = np.where(suits[served], 0.0, np.inf)
+    if pods.sum() <= _FEW_PODS:
+        shares = np.stack([(needs * row).max(axis=1) for row in _unit_prices(market)], axis=1)
+        values[served] = (shares + closed).min(axis=1)
+    else:
+        rounds = max(8, min(_FLUID_ROUNDS, _FLUID_WORK // closed.size))
+        values[served] = _climb(needs, pods, closed, _unit_prices(market), rounds)
+    return np.round(values, 12)
+
+
+def _unit_prices(market: Market) -> Matrix:
+    """The price of one unit of each axis, if it alone had to pay for the node."""
+    with np.errstate(divide="ignore"):
+        return np.where(market.rooms > 0, market.prices[:, None] / market.rooms, 0.0)
+
+
+def _climb(needs: Matrix, pods: Vector, closed: Matrix, units: Matrix, rounds: int) -> Vector:
+    """Split each kind's price over its axes so that the pods, each going where it pays least, pay most in all."""
+    split = (units > 0).astype(np.float64)
+    split /= np.maximum(split.sum(axis=1, keepdims=True), 1.0)
+    best, answer = -1.0, np.zeros(len(pods))
+    for step in range(rounds):
+        costs = needs @ (split * units).T + closed
+        least = costs.min(axis=1)
+        bound = float(pods @ least)
+        if bound > best:
+            best, answer = bound, least
+        # Nearly equal kinds share a class: all of it to the cheapest would make the loads jump from round to round.
+        share = np.exp((least[:, None] - costs) / np.maximum(0.02 * least[:, None], _TINY))
+        share *= (pods / share.sum(axis=1))[:, None]
+        loads = (share.T @ needs) * units
+        fullest = loads.max(axis=1, keepdims=True)
+        eagerness = 0.8 / np.sqrt(1.0 + 0.1 * step)
+        split *= np.exp(eagerness * (loads / np.maximum(fullest, _TINY) - 1.0))
+        split = np.maximum(split / split.sum(axis=1, keepdims=True), 1e-6) * (units > 0)
+    return answer
+
+
+class Packer:
+    """Takes nodes for classes, kind by kind, until the pods or the room in the kinds are used up.
+
+    `left` counts the pods without a node, `limits` the nodes that may still be taken of each kind.
+    """
+
+    def __init__(self, market: Market, counts: Counts, limits: Counts, worth: Vector) -> None:
+        self.market = market
+        self.left = counts.copy()
+        self.limits = limits.copy()
+        self._worth = worth
+
+    def take(self, usable: Mask) -> list[Bin]:
+        """Take nodes for classes with pods left; `usable` (classes by kinds) says where each may go, and fits."""
+        bins: list[Bin] = []
+        stale = np.flatnonzero(usable.any(axis=0) & (self.limits > 0)).tolist()
+        offers: dict[int, Bin] = {}
+        while True:
+            for kind in stale:
+                if self.limits[kind] > 0 and (offer := self._offer(kind, usable[:, kind])):
+                    offers[kind] = offer
+            if not offers:
+                return bins
+            best = max(offers, key=lambda kind: self._appeal(offers[kind]))
+            if times := self._accept(offers[best]):
+                bins.append(replace(offers[best], times=times))
+            del offers[best]
+            stale = [best]
+
+    def _appeal(self, offer: Bin) -> tuple[float, float, int]:
+        """Worth for the price; among equals the larger node, since fewer nodes carry fewer DaemonSets."""
+        price = float(self.market.prices[offer.kind])
+        return round(offer.worth / price, 9), price, -offer.kind
+
+    def _accept(self, offer: Bin) -> int:
+        """Take what was offered as often as pods and limits still allow: not at all if others took the pods since."""
+        times = min(int(self.limits[offer.kind]), *(int(self.left[row]) // pods for row, pods in offer.content))
+        for row, pods in offer.content:
+            self.left[row] -= times * pods
+        self.limits[offer.kind] -= times
+        return times
+
+    def _offer(self, kind: int, usable: Mask) -> Bin | None:
+        rows = np.flatnonzero(usable & (self.left > 0))
+        content = fill(self.market, kind, rows, self.left, self._worth)
+        if not content:
+            return None
+        return Bin(kind, content, 1, float(sum(self._worth[row] * pods for row, pods in content)))
+
+
+def fill(market: Market, kind: int, rows: Rows, left: Counts, worth: Vector) -> Content:
+    """What of these classes to put on an empty node: again and again what is worth most for its share of the rest."""
+    needs, room = market.needs[rows], market.rooms[kind].copy()
+    pods = left[rows]
+    eager = worth[rows] ** _KEENNESS
+    taken: dict[int, int] = {}
+    while len(rows):
+        fits = (needs <= room).all(axis=1) & (pods > 0)
+        if not fits.all():
+            rows, needs, pods, eager = rows[fits], needs[fits], pods[fits], eager[fits]
+            if not len(rows):
+                break
+        shares = needs / np.maximum(room, _TINY)
+        best = int((eager / np.sqrt((shares * shares).sum(axis=1))).argmax())
+        row = int(rows[best])
+        if market.alone[row]:
+            number, pods[best] = 1, 0
+        else:
+            number = max(1, int(min(pods[best], 1.0 / shares[best].max()) // _PORTION))
+            pods[best] -= number
+        room -= number * needs[best]
+        taken[row] = taken.get(row, 0) + number
+    return tuple(taken.items())

@@ -1,0 +1,160 @@
+"""The decision: from what the cluster looks like to what should be done about it. Pure: equal input, equal plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from shared import retirement
+from shared.allocation import Allocation, allocate
+from shared.model import (
+    Config,
+    Delta,
+    Ledger,
+    Mode,
+    Movability,
+    NewNode,
+    Placement,
+    Plan,
+    PodClass,
+    PodRef,
+    PodShape,
+    Snapshot,
+    Unserved,
+)
+from shared.pool_choice import PoolState, known_price, pool_states, reasons
+from shared.supply import Site, present, sites_of
+from shared.template_node import template_of
+
+
+def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> Plan:
+    """What to add, what can go, and for all pods that nothing is done for: why, pool by pool.
+
+    Pools that only observe are planned like the others; whether to act is for those who carry the plan out.
+    """
+    templates = {pool.name: template_of(pool, snapshot.daemons) for pool in config.pools}
+    states = pool_states(config, templates, present(snapshot, ledger, now), ledger, now)
+    sites = sites_of(snapshot, config, ledger, templates, now)
+    classes = demand(snapshot)
+    allocation = allocate(classes, sites, states) if classes else Allocation({}, [], [])
+    refs = [iter(each.pods) for each in classes]
+    fits_existing, fits_upcoming = _placements(allocation, sites, refs)
+    deltas = _deltas(allocation, states, refs)
+    added = {delta.pool: delta.add for delta in deltas}
+    top_up = _top_up(snapshot, states, sites, ledger, added)
+    taken = {
+        sites[number].target: {classes[row].shape: pods for row, pods in content.items()}
+        for number, content in allocation.on_sites.items()
+    }
+    going = retirement.plan(snapshot, config, ledger, now, taken)
+    return Plan(
+        deltas=deltas,
+        fits_existing=fits_existing,
+        fits_upcoming=fits_upcoming,
+        unserved=tuple(_unserved(allocation, classes, refs, states, added)),
+        retirements=going.retirements,
+        kept=going.kept,
+        top_up=top_up,
+        cost_per_hour=_cost(config, added),
+        notes=tuple(_notes(config, added, states, top_up)),
+    )
+
+
+def demand(snapshot: Snapshot) -> list[PodClass]:
+    """Pods that need a place, by shape: the pending ones, and those on nodes that Azure is about to take away.
+
+    The order does not depend on the order of the snapshot, save among pods of one shape.
+    """
+    pods: dict[PodShape, list[PodRef]] = {}
+    for pending in snapshot.pending:
+        pods.setdefault(pending.shape, []).extend(pending.pods)
+    for node in snapshot.nodes:
+        if node.evicting_at is not None:
+            for bound in node.bound:
+                if bound.movability is Movability.MOVES:
+                    pods.setdefault(bound.shape, []).extend(bound.pods)
+    classes = [PodClass(shape, tuple(refs)) for shape, refs in pods.items() if refs]
+    return sorted(classes, key=_order)
+
+
+def _order(each: PodClass) -> tuple[object, ...]:
+    first = each.pods[0]
+    return -each.shape.priority, each.shape.requests, each.shape.node_selector, first.namespace, first.name
+
+
+def _draw(refs: Iterator[PodRef], number: int) -> tuple[PodRef, ...]:
+    return tuple(next(refs) for _ in range(number))
+
+
+def _placements(
+    allocation: Allocation, sites: Sequence[Site], refs: Sequence[Iterator[PodRef]]
+) -> tuple[tuple[Placement, ...], tuple[Placement, ...]]:
+    """Who goes to nodes that are there, and who waits for those that are coming."""
+    there: dict[str, list[PodRef]] = {}
+    coming: dict[str, list[PodRef]] = {}
+    for number, content in sorted(allocation.on_sites.items()):
+        site = sites[number]
+        pods = (coming if site.coming else there).setdefault(site.target, [])
+        for row, count in sorted(content.items()):
+            pods.extend(_draw(refs[row], count))
+    return (
+        tuple(Placement(target, tuple(pods)) for target, pods in there.items()),
+        tuple(Placement(target, tuple(pods)) for target, pods in coming.items()),
+    )
+
+
+def _deltas(allocation: Allocation, states: Sequence[PoolState], refs: Sequence[Iterator[PodRef]]) -> tuple[Delta, ...]:
+    nodes: dict[int, list[NewNode]] = {}
+    for pool, content in allocation.bought:
+        pods = tuple(ref for row, count in sorted(content.items()) for ref in _draw(refs[row], count))
+        nodes.setdefault(pool, []).append(NewNode(pods))
+    return tuple(Delta(states[pool].pool.name, tuple(nodes[pool])) for pool in sorted(nodes))
+
+
+def _unserved(
+    allocation: Allocation,
+    classes: Sequence[PodClass],
+    refs: Sequence[Iterator[PodRef]],
+    states: Sequence[PoolState],
+    added: Mapping[str, int],
+) -> Iterator[Unserved]:
+    for row, count in enumerate(allocation.left):
+        if count:
+            yield Unserved(_draw(refs[row], count), reasons(classes[row].shape, states, added))
+
+
+def _top_up(
+    snapshot: Snapshot,
+    states: Sequence[PoolState],
+    sites: Sequence[Site],
+    ledger: Ledger,
+    added: Mapping[str, int],
+) -> dict[str, int]:
+    """Nodes that a pool lacks to its minimum. A node in trouble does not count, one that is coming does."""
+    healthy = retirement.standing(snapshot, ledger)
+    ready = {node.name for node in snapshot.nodes if node.ready}
+    for site in sites:
+        if site.coming and site.target not in ready:
+            healthy[site.pool] = healthy.get(site.pool, 0) + 1
+    lacking = {}
+    for state in states:
+        name, coming = state.pool.name, added.get(state.pool.name, 0)
+        missing = min(state.pool.minimum - healthy.get(name, 0) - coming, state.room - coming)
+        if missing > 0:
+            lacking[name] = missing
+    return lacking
+
+
+def _cost(config: Config, added: Mapping[str, int]) -> float:
+    return round(sum((known_price(pool) or 0.0) * added.get(pool.name, 0) for pool in config.pools), 6)
+
+
+def _notes(
+    config: Config, added: Mapping[str, int], states: Sequence[PoolState], top_up: Mapping[str, int]
+) -> Iterator[str]:
+    for pool in config.pools:
+        if known_price(pool) is None and (pool.name in added or pool.name in top_up):
+            yield f"pool {pool.name}: price unknown, so it is used last and missing from the cost"
+    for state in states:
+        if state.barred and state.pool.minimum > state.present and state.pool.mode is not Mode.PAUSED:
+            yield f"pool {state.pool.name}: below its minimum of {state.pool.minimum} ({state.barred})"

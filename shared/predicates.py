@@ -1,0 +1,194 @@
+"""Whether a node takes a pod: kube-scheduler's filters by their own names, each answering None or why not.
+
+The rules are those of the plugins of the same name (NodeUnschedulable, NodeAffinity, TaintToleration, NodeResourcesFit,
+NodePorts) in kube-scheduler's default profile. A reason begins with the plugin's name and carries the figures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from shared.model import (
+    HostPort,
+    NodeSelectorTerm,
+    PodShape,
+    Requirement,
+    Resources,
+    Taint,
+    Toleration,
+)
+from shared.quantity import format_amount
+
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the scheduler's own word for "every address of the node", nothing is bound to it
+PODS = "pods"
+UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+
+_HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_VALUES_SHOWN = 5
+_TEXT_SHOWN = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What the static predicates read of a node: everything that pods coming and going do not change."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+
+
+def static_refusal(shape: PodShape, ground: Ground) -> str | None:
+    """The first predicate, in the order in which a person would ask, that refuses the pod whatever else runs there."""
+    return (
+        not_modelled(shape)
+        or node_unschedulable(shape, ground)
+        or node_affinity(shape, ground)
+        or taint_toleration(shape, ground)
+    )
+
+
+def not_modelled(shape: PodShape) -> str | None:
+    """Refuses a pod that uses a scheduling rule which the core does not model: it is never ignored."""
+    return f"NotModelled: {', '.join(shape.not_modelled)}" if shape.not_modelled else None
+
+
+def node_unschedulable(shape: PodShape, ground: Ground) -> str | None:
+    """Refuses a cordoned node, unless the pod tolerates the taint that stands for the cordon."""
+    if not ground.unschedulable or _tolerated(UNSCHEDULABLE_TAINT, shape.tolerations):
+        return None
+    return "NodeUnschedulable: the node is cordoned"
+
+
+def taint_toleration(shape: PodShape, ground: Ground) -> str | None:
+    """Refuses at the first NoSchedule or NoExecute taint without a matching toleration."""
+    for taint in ground.taints:
+        if taint.effect in _HARD_EFFECTS and not _tolerated(taint, shape.tolerations):
+            return f"TaintToleration: does not tolerate {_taint_text(taint)}"
+    return None
+
+
+def node_affinity(shape: PodShape, ground: Ground) -> str | None:
+    """Refuses unless the node selector and one term of the required node affinity hold."""
+    for key, value in shape.node_selector:
+        if ground.labels.get(key) != value:
+            return _cut(f"NodeAffinity: nodeSelector {key}={value} is not on its nodes")
+    if shape.affinity is None or any(term_matches(term, ground) for term in shape.affinity):
+        return None
+    wanted = " or ".join(_term_text(term) for term in shape.affinity[:_VALUES_SHOWN]) or "no term at all"
+    return _cut(f"NodeAffinity: required node affinity does not match its nodes: {wanted}")
+
+
+def node_resources_fit(shape: PodShape, free: Resources, where: str = "a node") -> str | None:
+    """Refuses when a requested resource, or a place for one more pod, is short; `free` is what is left there."""
+    for name, amount in shape.requests:
+        if amount > max(0, free.get(name, 0)) and amount > 0:
+            has = format_amount(name, max(0, free.get(name, 0)))
+            return f"NodeResourcesFit: needs {name} {format_amount(name, amount)}, {where} has {has}"
+    if free.get(PODS, 0) < 1:
+        return f"NodeResourcesFit: needs {PODS} 1, {where} has {max(0, free.get(PODS, 0))}"
+    return None
+
+
+def node_ports(shape: PodShape, taken: Iterable[HostPort]) -> str | None:
+    """Refuses when a host port is taken there; the address 0.0.0.0 collides with every other."""
+    used = tuple(taken)
+    for port in shape.host_ports:
+        if any(ports_collide(port, other) for other in used):
+            return f"NodePorts: host port {port.port}/{port.protocol or 'TCP'} is taken"
+    return None
+
+
+def ports_collide(one: HostPort, other: HostPort) -> bool:
+    """Whether two host ports exclude each other on one node."""
+    if port_key(one) != port_key(other):
+        return False
+    addresses = {one.ip or ANY_ADDRESS, other.ip or ANY_ADDRESS}
+    return len(addresses) == 1 or ANY_ADDRESS in addresses
+
+
+def port_key(port: HostPort) -> tuple[str, int]:
+    """Protocol and number: ports that differ in them never collide."""
+    return port.protocol or "TCP", port.port
+
+
+def term_matches(term: NodeSelectorTerm, ground: Ground) -> bool:
+    """Whether all requirements of a term hold; a term without any matches nothing, as in the API's documentation."""
+    if not term.match_expressions and not term.match_fields:
+        return False
+    return all(_field_matches(field, ground.name) for field in term.match_fields) and all(
+        requirement_matches(requirement, ground.labels) for requirement in term.match_expressions
+    )
+
+
+def requirement_matches(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    """One match expression; NotIn holds where the label is missing, Gt and Lt only between integers."""
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return value is not None and _ordered(requirement, value)
+        case _:
+            return False
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """As `Toleration.ToleratesTaint` of the Kubernetes API: an empty key or effect matches every one."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in {"", "Equal"} and toleration.value == taint.value
+
+
+def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    return any(tolerates(toleration, taint) for toleration in tolerations)
+
+
+def _field_matches(field: Requirement, name: str) -> bool:
+    """The API server admits metadata.name alone, with In or NotIn and one value."""
+    if field.key != "metadata.name" or len(field.values) != 1:
+        return False
+    return (field.operator == "In" and field.values[0] == name) or (
+        field.operator == "NotIn" and field.values[0] != name
+    )
+
+
+def _ordered(requirement: Requirement, value: str) -> bool:
+    if len(requirement.values) != 1:
+        return False
+    bound = requirement.values[0]
+    if not (_INTEGER.fullmatch(value) and _INTEGER.fullmatch(bound)):
+        return False
+    return int(value) > int(bound) if requirement.operator == "Gt" else int(value) < int(bound)
+
+
+def _taint_text(taint: Taint) -> str:
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+def _term_text(term: NodeSelectorTerm) -> str:
+    parts = [_requirement_text(requirement) for requirement in (*term.match_expressions, *term.match_fields)]
+    return " and ".join(parts[:_VALUES_SHOWN]) or "an empty term"
+
+
+def _requirement_text(requirement: Requirement) -> str:
+    values = ", ".join(requirement.values[:_VALUES_SHOWN])
+    more = ", ..." if len(requirement.values) > _VALUES_SHOWN else ""
+    return f"{requirement.key} {requirement.operator}" + (f" [{values}{more}]" if requirement.values else "")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _TEXT_SHOWN else text[: _TEXT_SHOWN - 3] + "..."

@@ -1,0 +1,236 @@
+"""Which idle nodes can go: those whose pods all fit elsewhere, a few at a time, the easiest and dearest first.
+
+Nothing here empties a node: the saga that does checks again, asks each PodDisruptionBudget, and stops when it must.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+
+import numpy as np
+
+from shared import names
+from shared.axes import Axes
+from shared.matching import Matcher
+from shared.model import (
+    BoundPods,
+    Config,
+    HostPort,
+    Ledger,
+    Mode,
+    Movability,
+    NodeView,
+    Placement,
+    PodShape,
+    Pool,
+    Retirement,
+    Snapshot,
+)
+from shared.pool_choice import known_price
+from shared.predicates import Ground
+from shared.stock import Stock
+from shared.template_node import take
+
+Taken = Mapping[str, Mapping[PodShape, int]]
+
+# What cluster-autoscaler and Karpenter read on a node: who moves over from them keeps what they said.
+_OPT_OUTS = (("cluster-autoscaler.kubernetes.io/scale-down-disabled", "true"), ("karpenter.sh/do-not-disrupt", "true"))
+_SHRINKING = (Mode.ACT, Mode.OBSERVE)  # observe says what act would do
+
+
+@dataclass(frozen=True, slots=True)
+class Going:
+    """Nodes to retire, and why each other idle candidate stays."""
+
+    retirements: tuple[Retirement, ...] = ()
+    kept: Mapping[str, str] = field(default_factory=dict)
+
+
+def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, taken: Taken) -> Going:
+    """Decide over the nodes that are idle for long enough; `taken` is what pending pods are to take of each node."""
+    candidates = _candidates(snapshot, config, ledger, now)
+    if not candidates:
+        return Going()
+    kept = {node.name: why for node, pool in candidates if (why := _held(node, pool, config, taken))}
+    open_ones = [(node, pool) for node, pool in candidates if node.name not in kept]
+    if not open_ones:
+        return Going(kept=kept)
+    judge = _Judge(snapshot, config, ledger, [node for node, _ in open_ones], taken)
+    retirements = []
+    for node, pool in sorted(open_ones, key=_easiest_first):
+        why, moves = judge.hear(node, pool)
+        mode = _mode(pool, config)
+        if why:
+            kept[node.name] = why
+        elif mode is Mode.OBSERVE:
+            kept[node.name] = f"Observe: would be retired, {_idle_text(node, now)}"
+        else:
+            retirements.append(Retirement(node.name, pool.name, _idle_text(node, now), moves))
+    return Going(tuple(retirements), {node.name: kept[node.name] for node, _ in candidates if node.name in kept})
+
+
+def standing(snapshot: Snapshot, ledger: Ledger) -> dict[str, int]:
+    """Nodes by pool that are ready and will stay."""
+    numbers: dict[str, int] = {}
+    for node in snapshot.nodes:
+        if node.ready and node.evicting_at is None and node.name not in ledger.retiring:
+            numbers[node.pool] = numbers.get(node.pool, 0) + 1
+    return numbers
+
+
+def _candidates(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> list[tuple[NodeView, Pool]]:
+    idle_after = timedelta(seconds=config.scale_down.idle_after)
+    pools = {pool.name: pool for pool in config.pools}
+    return [
+        (node, pools[node.pool])
+        for node in snapshot.nodes
+        if node.idle_since is not None
+        and now - node.idle_since >= idle_after
+        and node.pool in pools
+        and node.evicting_at is None
+        and node.name not in ledger.retiring
+    ]
+
+
+def _held(node: NodeView, pool: Pool, config: Config, taken: Taken) -> str:
+    """What keeps a node by itself, whatever the others do."""
+    if node.unschedulable and names.RETIRE_OPERATION_ANNOTATION not in node.annotations:
+        return "cordoned by an administrator"
+    for key, value in _OPT_OUTS:
+        if node.annotations.get(key) == value:
+            return f"annotation {key}={value}"
+    mode = _mode(pool, config)
+    if mode not in _SHRINKING:
+        return f"mode is {mode.value}"
+    if node.name in taken:
+        return "pending pods are planned onto it"
+    blocked = next((bound for bound in node.bound if bound.movability is Movability.BLOCKS), None)
+    if blocked is not None:
+        return f"{blocked.pods[0]}: {blocked.blocked_by}" if blocked.pods else blocked.blocked_by
+    return ""
+
+
+def _mode(pool: Pool, config: Config) -> Mode:
+    """The more careful of the pool's mode and the file's."""
+    careful = (Mode.PAUSED, Mode.OBSERVE, Mode.GROW_ONLY, Mode.ACT)
+    return min(pool.mode, config.mode, key=careful.index)
+
+
+def _easiest_first(candidate: tuple[NodeView, Pool]) -> tuple[object, ...]:
+    node, pool = candidate
+    return sum(len(bound.pods) for bound in _moving(node)), -(known_price(pool) or 0.0), node.idle_since, node.name
+
+
+def _moving(node: NodeView) -> list[BoundPods]:
+    return [bound for bound in node.bound if bound.movability is Movability.MOVES]
+
+
+def _idle_text(node: NodeView, now: datetime) -> str:
+    since = node.idle_since or now
+    return f"idle for {int((now - since).total_seconds() // 60)} min"
+
+
+class _Judge:
+    """Hears one candidate after the other; room and budgets that one uses are gone for the next."""
+
+    def __init__(
+        self, snapshot: Snapshot, config: Config, ledger: Ledger, open_ones: Sequence[NodeView], taken: Taken
+    ) -> None:
+        ours = {pool.name for pool in config.pools}
+        nodes = [node for node in snapshot.nodes if node.pool in ours]
+        self._budget = max(1, int(config.scale_down.max_parallel_fraction * len(nodes)))
+        self._in_flight = len(ledger.retiring)
+        self._standing = standing(snapshot, ledger)
+        self._destinations: set[str] = set()
+        self._movers = _Movers(snapshot, ledger, open_ones, taken)
+
+    def hear(self, node: NodeView, pool: Pool) -> tuple[str, tuple[Placement, ...]]:
+        """Why the node stays, or "" and where its pods would go."""
+        if node.name in self._destinations:
+            return "pods of a node that goes are planned onto it", ()
+        if node.ready and self._standing.get(pool.name, 0) <= pool.minimum:
+            return f"PoolMinimum: {pool.name} has {self._standing.get(pool.name, 0)}, its minimum", ()
+        if self._in_flight >= self._budget:
+            return f"DisruptionBudget: {self._in_flight} of {self._budget} retirements are under way", ()
+        why, moves = self._movers.move(node)
+        if why:
+            return why, ()
+        self._in_flight += 1
+        if node.ready:
+            self._standing[pool.name] -= 1
+        self._destinations.update(move.target for move in moves)
+        return "", moves
+
+
+class _Movers:
+    """The pods of nodes that go, and the room on nodes that stay."""
+
+    def __init__(self, snapshot: Snapshot, ledger: Ledger, open_ones: Sequence[NodeView], taken: Taken) -> None:
+        retiring = [node for node in snapshot.nodes if node.name in ledger.retiring]
+        moving = [bound for node in (*open_ones, *retiring) for bound in _moving(node)]
+        self._shapes = list(dict.fromkeys(bound.shape for bound in moving))
+        self._rows = {shape: row for row, shape in enumerate(self._shapes)}
+        self._nodes = [node for node in snapshot.nodes if _takes_pods(node, ledger)] if moving else []
+        rooms = [(_free(node, taken), _ports(node, taken)) for node in self._nodes]
+        axes = Axes(self._shapes, rooms)
+        self._needs, self._alone = axes.needs(self._shapes), axes.alone(self._shapes)
+        grounds = [(Ground(node.name, node.labels, node.taints),) for node in self._nodes]
+        self._matcher = Matcher(grounds, self._shapes)
+        idle = np.array([node.idle_since is not None for node in self._nodes], dtype=np.bool_)
+        self._stock = Stock(axes.rooms(rooms), np.arange(len(self._nodes)), idle)
+        self._place = {node.name: number for number, node in enumerate(self._nodes)}
+        for node in retiring:
+            # Their pods are on the move already and will take room that nobody else may count on.
+            self._put(node)
+
+    def move(self, node: NodeView) -> tuple[str, tuple[Placement, ...]]:
+        """Find room for all the node's pods and use it up, or say why not and leave all as it was."""
+        own = self._place.get(node.name)
+        if own is None:
+            return self._put(node)
+        own_room = self._stock.room[own].copy()
+        self._stock.room[own] = -1.0
+        why, moves = self._put(node)
+        if why:
+            self._stock.room[own] = own_room
+        return why, moves
+
+    def _put(self, node: NodeView) -> tuple[str, tuple[Placement, ...]]:
+        placements: list[Placement] = []
+        done: list[tuple[int, int, int]] = []
+        for bound in _moving(node):
+            row, refs = self._rows[bound.shape], iter(bound.pods)
+            mask, alone = self._matcher.mask(bound.shape), bool(self._alone[row])
+            for place, number in self._stock.place(row, self._needs[row], len(bound.pods), mask, alone=alone):
+                placements.append(Placement(self._nodes[place].name, tuple(islice(refs, number))))
+                done.append((row, place, number))
+            homeless = next(refs, None)
+            if homeless is not None:
+                for row_, place, number in done:
+                    self._stock.take_back(row_, self._needs[row_], place, number)
+                return self._why(bound, str(homeless)), ()
+        return "", tuple(placements)
+
+    @staticmethod
+    def _why(bound: BoundPods, pod: str) -> str:
+        if bound.shape.not_modelled:
+            return f"{pod}: NotModelled: {', '.join(bound.shape.not_modelled)}"
+        return f"{pod}: fits no node that stays"
+
+
+def _takes_pods(node: NodeView, ledger: Ledger) -> bool:
+    return node.ready and not node.unschedulable and node.evicting_at is None and node.name not in ledger.retiring
+
+
+def _free(node: NodeView, taken: Taken) -> dict[str, int]:
+    free = {name: amount - node.requested.get(name, 0) for name, amount in node.allocatable.items()}
+    for shape, pods in taken.get(node.name, {}).items():
+        take(free, shape, pods)
+    return free
+
+
+def _ports(node: NodeView, taken: Taken) -> tuple[HostPort, ...]:
+    return (*node.host_ports, *(port for shape in taken.get(node.name, {}) for port in shape.host_ports))

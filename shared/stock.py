@@ -1,0 +1,73 @@
+"""Rooms on nodes that are there, coming or just decided on, and the putting of pods into what they have left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shared.axes import Matrix
+from shared.packing import Mask, Rows, Vector
+
+_FREE_TO_GO = 1e3  # more than any sum of slacks: nodes that could go are touched after all others
+
+
+@dataclass(slots=True)
+class Stock:
+    """Nodes as rows of `room`, what they have left, and `content`, what was put on each: pods by class.
+
+    `column` says for each node which entry of a class's mask speaks for it. `spare` marks the nodes to fill last.
+    """
+
+    room: Matrix
+    column: Rows
+    spare: Mask
+    content: list[dict[int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.content = self.content or [{} for _ in range(len(self.column))]
+
+    def place(self, row: int, need: Vector, pods: int, open_to: Mask, *, alone: bool) -> list[tuple[int, int]]:
+        """Put up to `pods` pods of class `row` onto nodes, the fullest first; returns (node, pods) for each used.
+
+        `open_to` is the class's mask (see `column`); `alone` allows one pod of the class to a node.
+        """
+        open_rows = open_to[self.column] & (need <= self.room).all(axis=1)
+        if alone:
+            open_rows &= np.array([row not in content for content in self.content], dtype=np.bool_)
+        rows = np.flatnonzero(open_rows)
+        if not pods or not len(rows):
+            return []
+        rows = rows[np.argsort(self._slack(rows), kind="stable")]
+        asked = need > 0
+        capacity = np.floor(self.room[rows][:, asked] / need[asked]).min(axis=1)
+        if alone:
+            capacity = np.minimum(capacity, 1.0)
+        before = np.cumsum(capacity) - capacity
+        numbers = np.clip(pods - before, 0.0, capacity)
+        used = numbers > 0
+        rows, numbers = rows[used], numbers[used]
+        self.room[rows] -= numbers[:, None] * need
+        placed = [(node, int(number)) for node, number in zip(rows.tolist(), numbers.tolist(), strict=True)]
+        for node, number in placed:
+            self.content[node][row] = self.content[node].get(row, 0) + number
+        return placed
+
+    def take_back(self, row: int, need: Vector, node: int, pods: int) -> None:
+        """Undo a placing."""
+        self.room[node] += pods * need
+        self.content[node][row] -= pods
+        if not self.content[node][row]:
+            del self.content[node][row]
+
+    def add(self, other: Stock) -> None:
+        """Append another stock's nodes."""
+        self.room = np.concatenate([self.room, other.room])
+        self.column = np.concatenate([self.column, other.column])
+        self.spare = np.concatenate([self.spare, other.spare])
+        self.content += other.content
+
+    def _slack(self, rows: Rows) -> Vector:
+        whole = np.maximum(self.room.max(axis=0), 1.0)
+        slack: Vector = (self.room[rows] / whole).sum(axis=1) + self.spare[rows] * _FREE_TO_GO
+        return slack

@@ -1,0 +1,136 @@
+"""What may hold pods without being bought: nodes that are there, nodes that are joining, nodes that were asked for.
+
+A node in trouble, cordoned, going, or being taken away by Azure is no supply. A young node of ours that is not ready
+yet, or has not announced its GPUs yet, counts as what its pool promises until its time to join is over: otherwise the
+same pods would be bought for twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared.model import Config, DaemonShape, HostPort, Ledger, Movability, NodeView, Snapshot, Taint
+from shared.predicates import PODS, Ground
+from shared.template_node import Template, fits, settles, take
+
+_STARTUP_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "node.cilium.io/agent-not-ready")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One node, or one node to come, as a place for pods.
+
+    `target` names it in the plan; `coming` ones can't run everything yet. `fresh` ones are a pool's of ours and hold
+    nothing but DaemonSet pods, so they can still be filled as if they were bought now. `idle` ones may go soon.
+    """
+
+    target: str
+    pool: str
+    grounds: tuple[Ground, ...]
+    free: Mapping[str, int]
+    host_ports: tuple[HostPort, ...]
+    coming: bool = False
+    fresh: bool = False
+    idle: bool = False
+
+
+def sites_of(
+    snapshot: Snapshot, config: Config, ledger: Ledger, templates: Mapping[str, Template], now: datetime
+) -> list[Site]:
+    """Every place that counts as supply: nodes in the snapshot's order, then those asked for, in the ledger's."""
+    join_time = timedelta(seconds=config.timing.node_join_timeout)
+    sites = []
+    for node in snapshot.nodes:
+        if node.unschedulable or node.evicting_at is not None or node.name in ledger.retiring:
+            continue
+        template = templates.get(node.pool)
+        if template is not None and now - node.created_at < join_time:
+            sites.append(_young(node, template, snapshot.daemons))
+        elif node.ready:
+            sites.append(_settled(node, ours=template is not None))
+    return sites + _asked_for(ledger, templates, now)
+
+
+def present(snapshot: Snapshot, ledger: Ledger, now: datetime) -> dict[str, int]:
+    """How many nodes each pool has or has asked for, going ones included: what counts against its maximum."""
+    numbers: dict[str, int] = {}
+    for node in snapshot.nodes:
+        numbers[node.pool] = numbers.get(node.pool, 0) + 1
+    for upcoming in ledger.upcoming:
+        if upcoming.deadline > now:
+            numbers[upcoming.pool] = numbers.get(upcoming.pool, 0) + upcoming.count
+    return numbers
+
+
+def _settled(node: NodeView, *, ours: bool) -> Site:
+    return Site(
+        node.name,
+        node.pool,
+        (Ground(node.name, node.labels, node.taints),),
+        _free(node.allocatable, node.requested),
+        node.host_ports,
+        fresh=ours and _holds_daemons_only(node),
+        idle=node.idle_since is not None,
+    )
+
+
+def _young(node: NodeView, template: Template, daemons: Sequence[DaemonShape]) -> Site:
+    ground = Ground(node.name, node.labels, tuple(taint for taint in node.taints if not _of_startup(taint)))
+    promised = template.pool.allocatable
+    allocatable = {**node.allocatable, **{k: v for k, v in promised.items() if not node.allocatable.get(k)}}
+    free = _free(allocatable, node.requested)
+    ports = node.host_ports
+    for daemon in _daemons_missing(node, ground, daemons):
+        if fits(daemon.shape, free, ports) is None:
+            take(free, daemon.shape, 1)
+            ports += daemon.shape.host_ports
+    lacking = any(not node.allocatable.get(name) for name, amount in promised.items() if amount)
+    return Site(
+        node.name,
+        node.pool,
+        (ground,),
+        free,
+        ports,
+        coming=lacking or not node.ready,
+        fresh=_holds_daemons_only(node),
+        idle=node.idle_since is not None,
+    )
+
+
+def _asked_for(ledger: Ledger, templates: Mapping[str, Template], now: datetime) -> list[Site]:
+    return [
+        Site(
+            upcoming.pool, upcoming.pool, template.grounds, template.free, template.host_ports, coming=True, fresh=True
+        )
+        for upcoming in ledger.upcoming
+        if upcoming.deadline > now and (template := templates.get(upcoming.pool)) is not None
+        for _ in range(upcoming.count)
+    ]
+
+
+def _promise(template: Template) -> Site:
+    name = template.pool.name
+    return Site(name, name, template.grounds, template.free, template.host_ports, coming=True, fresh=True)
+
+
+def _free(allocatable: Mapping[str, int], requested: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount - requested.get(name, 0) for name, amount in allocatable.items()}
+
+
+def _of_startup(taint: Taint) -> bool:
+    return taint.key.startswith(_STARTUP_TAINTS)
+
+
+def _holds_daemons_only(node: NodeView) -> bool:
+    staying = sum(len(bound.pods) for bound in node.bound if bound.movability is Movability.STAYS)
+    return node.requested.get(PODS, 0) == staying
+
+
+def _daemons_missing(node: NodeView, ground: Ground, daemons: Sequence[DaemonShape]) -> list[DaemonShape]:
+    """DaemonSets whose pods will still come: none of equal size is there, and all pods there are known."""
+    if not daemons or node.requested.get(PODS, 0) != sum(len(bound.pods) for bound in node.bound):
+        return []
+    there = {bound.shape.requests for bound in node.bound if bound.movability is Movability.STAYS}
+    return [each for each in daemons if each.shape.requests not in there and settles(each.shape, (ground,))]
