@@ -1,0 +1,108 @@
+"""The stand-in's insides as one object, so that each kind of resource can be a module of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from local.arm.faults import Fault, Faults, Throttle
+from local.arm.operations import Operations
+from local.arm.quota import Quota
+from local.arm.settings import ArmLatencies, Quirks, Range
+from local.arm.skus import Skus
+from local.arm.state import Estate, Vm
+from local.arm.truth import Truth, Write
+from local.randomness import stream
+from local.timeline import Timeline
+from shared.names import POOL_TAG
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """How many more VMs of one size a place can hold; empty fields match everything."""
+
+    sku: str
+    zone: str
+    spot: bool | None
+
+    def matches(self, sku: str, zone: str, *, spot: bool) -> bool:
+        """Whether a VM of that kind comes out of this stock."""
+        return (
+            self.sku.lower() in {"", sku.lower()}
+            and self.zone in {"", zone}
+            and (self.spot is None or self.spot == spot)
+        )
+
+
+class Cloud:
+    """State, time, chance and settings that all resource modules share."""
+
+    def __init__(self, timeline: Timeline, seed: int, latencies: ArmLatencies, quirks: Quirks) -> None:
+        self.timeline, self.seed, self.latencies, self.quirks = timeline, seed, latencies, quirks
+        self.estate = Estate()
+        self.skus = Skus()
+        self.quota = Quota(self.estate, self.skus)
+        self.ids = stream(seed, "arm", "ids")
+        self.faults = Faults(stream(seed, "arm", "faults"))
+        self.operations = Operations(timeline, stream(seed, "arm", "operations"), latencies.retry_after)
+        self.truth = Truth(timeline)
+        self.throttle: Throttle | None = None
+        self.stocks: dict[Stock, int] = {}
+        self.page_size = 100
+        self._durations = stream(seed, "arm", "durations")
+        self._places = stream(seed, "arm", "places")
+
+    def duration(self, span: Range) -> float:
+        """Seconds, drawn."""
+        return self._durations.uniform(*span)
+
+    def place(self, zones: list[str]) -> str:
+        """The zone that Azure chooses among a scale set's; "" for a regional one."""
+        return self._places.choice(zones) if zones else ""
+
+    def slowness(self, operation: str, resource: str) -> float:
+        """Extra seconds on order."""
+        fault = self.faults.take(operation, resource, "slow")
+        return fault.seconds if fault else 0.0
+
+    def refuse(self, operation: str, resource: str) -> None:
+        """Raises what was ordered for this request."""
+        fault = self.faults.take(operation, resource, "sync")
+        if fault is not None:
+            raise fault.error()
+
+    def shortage(self, sku: str, zones: list[str], *, spot: bool, count: int) -> tuple[int, Fault | None]:
+        """(how many of `count` can be had, the failure for the rest); takes them out of stock."""
+        matching = [
+            stock for stock in self.stocks if any(stock.matches(sku, zone, spot=spot) for zone in zones or [""])
+        ]
+        room = min((self.stocks[stock] for stock in matching), default=count)
+        fits = count if room >= count else max(0, room) if self.quirks.partial_allocation else 0
+        for stock in matching:
+            self.stocks[stock] -= fits
+        if fits == count:
+            return count, None
+        code = "ZonalAllocationFailed" if len(zones) == 1 else "AllocationFailed"
+        return fits, Fault("stock", code=code)
+
+    def restock(self, vm: Vm) -> None:
+        """A VM that goes makes room for another."""
+        for stock in self.stocks:
+            if stock.matches(vm.sku, vm.zone, spot=vm.spot):
+                self.stocks[stock] += 1
+
+    def record(
+        self,
+        operation: str,
+        resource: str,
+        *,
+        target: int,
+        count: int,
+        tags: dict[str, str],
+        quota_left: dict[str, int] | None = None,
+    ) -> None:
+        """Remember an accepted write."""
+        maximums = self.truth.maximums
+        maximum = maximums.get(resource.lower(), maximums.get(f"tag:{tags.get(POOL_TAG, '')}"))
+        self.truth.writes.append(
+            Write(self.timeline.now(), operation, resource, target, count, maximum, dict(tags), quota_left or {})
+        )

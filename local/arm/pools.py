@@ -1,0 +1,76 @@
+"""From a pools file to what must exist in Azure before Sluice can act: scale sets, sizes, VM templates."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from local.arm.cloud import Cloud
+from local.arm.scale_sets import ScaleSets
+from local.arm.skus import Sku, conventional
+from local.arm.state import Json
+from shared.model import AzureScope, Config, Pool, PoolKind, Priority
+from shared.names import CLUSTER_TAG, POOL_TAG
+
+DEFAULT_SCOPE = AzureScope("00000000-0000-0000-0000-000000000001", "sluice", "westeurope")
+
+
+def add_pools(cloud: Cloud, sets: ScaleSets, config: Config, *, flexible: frozenset[str]) -> None:
+    """Make the scale sets of a configuration, each with its pool's minimum running. Raises ValueError for kind aks."""
+    for pool in config.pools:
+        if pool.kind is PoolKind.AKS:
+            raise ValueError(f"pools: {pool.name}: kind aks has no stand-in; use vmss or vm")
+        _register_size(cloud, pool)
+        key = pool.resource.lower() if pool.kind is PoolKind.VMSS else f"tag:{pool.name}"
+        cloud.truth.maximums[key] = pool.maximum
+        if pool.kind is PoolKind.VMSS:
+            _add_scale_set(cloud, sets, config.cluster, pool, flexible=pool.name in flexible)
+
+
+def vm_template(pool: Pool) -> Json:
+    """An ARM VM body for a pool of kind vm, with the placeholders that the adapter fills in."""
+    scope = pool.azure or DEFAULT_SCOPE
+    return {
+        "location": scope.location,
+        "properties": {
+            "osProfile": {"computerName": "{name}"},
+            "storageProfile": {"osDisk": {"createOption": "FromImage"}},
+            "networkProfile": {
+                "networkInterfaceConfigurations": [
+                    {"name": "{name}-nic", "properties": {"primary": True, "ipConfigurations": [{"name": "ip"}]}}
+                ]
+            },
+        },
+    }
+
+
+def size_name(pool: Pool) -> str:
+    """The pool's size, or one of its own for a pool that gives only a shape."""
+    return pool.sku or f"Standard_{pool.resource}"
+
+
+def _register_size(cloud: Cloud, pool: Pool) -> None:
+    known = conventional(size_name(pool))
+    cores = ceil(pool.shape.get("cpu", 1000) / 1000)
+    memory = pool.shape.get("memory", 0) / 2**30
+    gpus = pool.shape.get("nvidia.com/gpu", 0)
+    cloud.skus.register(Sku(known.name, cores, memory, gpus, known.family))
+
+
+def _add_scale_set(cloud: Cloud, sets: ScaleSets, cluster: str, pool: Pool, *, flexible: bool) -> None:
+    scope = pool.azure or DEFAULT_SCOPE
+    profile: Json = {"osProfile": {"computerNamePrefix": pool.resource}, "priority": str(pool.priority)}
+    if pool.priority is Priority.SPOT:
+        profile |= {"evictionPolicy": "Delete", "billingProfile": {"maxPrice": -1}}
+    body: Json = {
+        "location": scope.location,
+        "zones": list(pool.zones),
+        "tags": {CLUSTER_TAG: cluster, POOL_TAG: pool.name},
+        "sku": {"name": size_name(pool), "tier": "Standard", "capacity": 0},
+        "properties": {
+            "orchestrationMode": "Flexible" if flexible else "Uniform",
+            "virtualMachineProfile": profile,
+        },
+    }
+    group = cloud.estate.group(scope.subscription, scope.resource_group)
+    scale_set = sets.create(group, pool.resource, body)
+    sets.fill(scale_set, pool.minimum)

@@ -1,0 +1,185 @@
+"""The front door: takes a request to the module of its resource, through throttle and faults, and counts it."""
+
+from __future__ import annotations
+
+from local.arm import pools
+from local.arm.cloud import Cloud, Stock
+from local.arm.errors import ArmError, invalid
+from local.arm.faults import Faults, Throttle
+from local.arm.machines import Machine, Machines, machine_of
+from local.arm.routing import Call, Route, paged, parse_path
+from local.arm.scale_sets import ScaleSets
+from local.arm.settings import ArmLatencies, Quirks
+from local.arm.state import Attached, Disk, Vm
+from local.arm.things import Disks, NetworkInterfaces
+from local.arm.truth import Truth
+from local.arm.virtual_machines import VirtualMachines
+from local.azure_transport import CONNECTION_LOST
+from local.timeline import Timeline
+from local.web import Request, Response
+from shared.model import Config
+
+PUBLIC_CLOUD = "https://management.azure.com"
+_COMPUTE = "microsoft.compute"
+_SETS = f"{_COMPUTE}/virtualmachinescalesets"
+_VMS = f"{_COMPUTE}/virtualmachines"
+_NICS = "microsoft.network/networkinterfaces"
+_DISKS = f"{_COMPUTE}/disks"
+
+
+class ArmStandIn:
+    """Azure Resource Manager for compute, as far as Sluice uses it; see docs/stand-ins.md.
+
+    `truth` is for checkers, `machines` for whoever boots nodes, `faults` and `throttle` for whoever wants trouble.
+    """
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        *,
+        seed: int = 0,
+        latencies: ArmLatencies | None = None,
+        quirks: Quirks | None = None,
+        base_url: str = PUBLIC_CLOUD,
+    ) -> None:
+        self.cloud = Cloud(timeline, seed, latencies or ArmLatencies(), quirks or Quirks.drawn(seed))
+        self.machines = Machines(self.cloud)
+        self._sets = ScaleSets(self.cloud, self.machines)
+        self._base_url = base_url
+        self._routes = self._routing_table()
+
+    @property
+    def truth(self) -> Truth:
+        """What really happened."""
+        return self.cloud.truth
+
+    @property
+    def faults(self) -> Faults:
+        """Failures on order."""
+        return self.cloud.faults
+
+    def handle(self, request: Request) -> Response:
+        """See `local.web.Handler`."""
+        try:
+            return self._answer(request)
+        except ArmError as refusal:
+            return refusal.response()
+
+    def add_pools(self, config: Config, *, flexible: frozenset[str] = frozenset()) -> None:
+        """Make the scale sets of a configuration with their minimums running; `flexible` names pools of that mode."""
+        known = {vm.id for vm in self.truth.vms}
+        pools.add_pools(self.cloud, self._sets, config, flexible=flexible)
+        for vm in self.truth.vms:
+            if vm.id not in known:
+                self.machines.announce(vm)
+
+    def set_stock(self, count: int, *, sku: str = "", zone: str = "", spot: bool | None = None) -> None:
+        """How many more VMs of this kind Azure can deliver from now on; deletions make room again."""
+        self.cloud.stocks[Stock(sku, zone, spot)] = count
+
+    def set_throttle(self, *, reads: tuple[float, float], writes: tuple[float, float]) -> Throttle:
+        """Answer 429 beyond (burst, per second), per subscription; returns the throttle with its count of refusals."""
+        self.cloud.throttle = Throttle(self.cloud.timeline, reads=reads, writes=writes)
+        return self.cloud.throttle
+
+    def preempt(self, any_id: str, notice: float = 30.0) -> Machine | None:
+        """Announce the eviction of a Spot VM (by resource id, provider id or computer name); None if there is none."""
+        vm = self.cloud.estate.find_vm(any_id)
+        if vm is None or not vm.spot or vm.deleting_at is not None:
+            return None
+        self.machines.preempt(vm, notice)
+        return machine_of(vm)
+
+    def attach_disk(self, any_id: str, disk_id: str, *, delete_option: str = "Detach") -> None:
+        """Attach an existing disk, as a CSI driver does. Raises ValueError when either is missing."""
+        vm, disk = self.cloud.estate.find_vm(any_id), self._disk(disk_id)
+        if vm is None or disk is None:
+            raise ValueError(f"attach: no VM {any_id!r} or no disk {disk_id!r}")
+        self._detach(disk)
+        disk.held_by = vm.id
+        vm.data_disks.append(Attached(len(vm.data_disks), disk, "Attach", delete_option))
+        vm.rendered = None
+
+    def _detach(self, disk: Disk) -> None:
+        holder: Vm | None = self.cloud.estate.find_vm(disk.held_by) if disk.held_by else None
+        if holder is not None:
+            holder.data_disks = [attached for attached in holder.data_disks if attached.disk is not disk]
+            holder.rendered = None
+
+    def _disk(self, disk_id: str) -> Disk | None:
+        wanted = disk_id.lower()
+        return next((disk for disk in self.truth.disks if disk.id.lower() == wanted and not disk.deleted_at), None)
+
+    def _answer(self, request: Request) -> Response:
+        target = parse_path(request.path)
+        if "api-version" not in request.query:
+            raise ArmError(
+                400,
+                "MissingApiVersionParameter",
+                "The api-version query parameter (?api-version=) is required for all requests.",
+            )
+        route = self._routes.get(f"{request.method} {target.pattern}")
+        if route is None:
+            raise ArmError(404, "InvalidResourceType", f"{request.method} {target.pattern} has no stand-in.")
+        truth, name = self.cloud.truth, target.names[-1] if target.names else ""
+        truth.requests[route.name] += 1
+        truth.methods[request.method] += 1
+        if self.cloud.throttle is not None:
+            self.cloud.throttle.check(target.subscription, request.method)
+        resource = target.names[0] if target.pattern.startswith(_SETS) and target.names else name
+        self.cloud.refuse(route.name, resource)
+        host = request.headers.get("host")
+        response = route.handle(Call(request, target, f"http://{host}" if host else self._base_url))
+        if self.cloud.faults.take(route.name, resource, "lost") is not None:
+            return Response(502, {CONNECTION_LOST: "lost"})
+        return response
+
+    def _usages(self, call: Call) -> Response:
+        return paged(call, self.cloud.quota.listed(call.target.subscription, call.name), self.cloud.page_size)
+
+    def _skus(self, call: Call) -> Response:
+        location = call.request.query.get("$filter", "").rsplit(" eq ", 1)[-1].strip("'")
+        if not location:
+            raise invalid("This stand-in lists sizes by $filter=location eq '...' only.", "InvalidFilter")
+        return paged(call, self.cloud.skus.listed(location), 1000)
+
+    def _routing_table(self) -> dict[str, Route]:
+        sets, vms = self._sets, VirtualMachines(self.cloud, self.machines)
+        nics, disks, operations = NetworkInterfaces(self.cloud), Disks(self.cloud), self.cloud.operations
+        children = f"{_SETS}/*/virtualmachines"
+        return {
+            f"GET {_SETS}": Route("scale_set.list", sets.list_all),
+            f"GET {_SETS}/*": Route("scale_set.get", sets.get),
+            f"PUT {_SETS}/*": Route("scale_set.put", sets.put),
+            f"PATCH {_SETS}/*": Route("scale_set.update", sets.update),
+            f"DELETE {_SETS}/*": Route("scale_set.delete", sets.delete),
+            f"POST {_SETS}/*/delete": Route("scale_set.delete_instances", sets.delete_instances),
+            f"GET {children}": Route("scale_set.vms.list", sets.instances),
+            f"GET {children}/*": Route("scale_set.vms.get", sets.instance),
+            f"GET {children}/*/instanceview": Route("scale_set.vms.instance_view", sets.instance_view),
+            f"DELETE {children}/*": Route("scale_set.vms.delete", sets.delete_instance),
+            f"POST {children}/*/simulateeviction": Route("scale_set.vms.evict", sets.simulate_eviction),
+            f"GET {_VMS}": Route("vm.list", vms.list_all),
+            f"GET {_VMS}/*": Route("vm.get", vms.get),
+            f"GET {_VMS}/*/instanceview": Route("vm.instance_view", vms.instance_view),
+            f"PUT {_VMS}/*": Route("vm.create", vms.put),
+            f"PATCH {_VMS}/*": Route("vm.update", vms.patch),
+            f"DELETE {_VMS}/*": Route("vm.delete", vms.delete),
+            f"POST {_VMS}/*/simulateeviction": Route("vm.evict", vms.simulate_eviction),
+            f"GET {_NICS}": Route("nic.list", nics.list_all),
+            f"GET {_NICS}/*": Route("nic.get", nics.get),
+            f"PUT {_NICS}/*": Route("nic.create", nics.put),
+            f"DELETE {_NICS}/*": Route("nic.delete", nics.delete),
+            f"GET {_DISKS}": Route("disk.list", disks.list_all),
+            f"GET {_DISKS}/*": Route("disk.get", disks.get),
+            f"PUT {_DISKS}/*": Route("disk.create", disks.put),
+            f"DELETE {_DISKS}/*": Route("disk.delete", disks.delete),
+            f"GET {_COMPUTE}/skus": Route("skus", self._skus),
+            f"GET {_COMPUTE}/locations/*/usages": Route("usages", self._usages),
+            f"GET {_COMPUTE}/locations/*/operations/*": Route(
+                "operation.get", lambda call: operations.status(call.target.names[1])
+            ),
+            f"GET {_COMPUTE}/locations/*/operationresults/*": Route(
+                "operation.result", lambda call: operations.result(call.target.names[1])
+            ),
+        }

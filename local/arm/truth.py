@@ -1,0 +1,80 @@
+"""What really happened, for checkers: every VM, NIC and disk there ever was, every accepted write, what it cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from local.arm.state import Disk, Nic, Vm
+from local.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """An accepted write.
+
+    `target` is the capacity asked for (1 for a VM), `count` the VMs of that pool there or on their way afterwards,
+    `maximum` the pool's own (None when the resource is of no pool), `quota_left` the cores still free at that moment,
+    before this write, under each quota that was set.
+    """
+
+    at: datetime
+    operation: str
+    resource: str
+    target: int
+    count: int
+    maximum: int | None
+    tags: dict[str, str] = field(default_factory=dict)
+    quota_left: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaks:
+    """Things whose VM is gone; a persistent volume's disk is never a leak."""
+
+    nics: tuple[str, ...]
+    disks: tuple[str, ...]
+
+
+class Truth:
+    """Only records; nothing here decides anything. Records are the stand-in's own objects: read, do not change."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self.vms: list[Vm] = []
+        self.nics: list[Nic] = []
+        self.disks: list[Disk] = []
+        self.writes: list[Write] = []
+        self.maximums: dict[str, int] = {}  # by scale set in lower case, or by "tag:" and the pool's name for VMs
+        self.requests: Counter[str] = Counter()  # by route name, such as "scale_set.update"
+        self.methods: Counter[str] = Counter()
+        self.evictions: list[tuple[datetime, str]] = []  # (when, provider id)
+
+    def live_vms(self) -> list[Vm]:
+        """VMs that exist now, whatever their state."""
+        return [vm for vm in self.vms if vm.deleted_at is None]
+
+    def vm_hours(self) -> dict[str, float]:
+        """Hours by scale set or VM name, from creation to deletion (or now): what is billed, boot included."""
+        hours: dict[str, float] = {}
+        for vm in self.vms:
+            end = vm.deleted_at or self._timeline.now()
+            hours[vm.resource] = hours.get(vm.resource, 0.0) + (end - vm.created_at).total_seconds() / 3600
+        return hours
+
+    def persistent_volumes(self) -> list[Disk]:
+        """Disks that a CSI driver made, deleted ones too: deleted must none of them be."""
+        return [disk for disk in self.disks if disk.persistent_volume]
+
+    def leaks(self) -> Leaks:
+        """NICs and disks that were made with a VM, are held by none, and outlived it."""
+        gone = {vm.id for vm in self.vms if vm.deleted_at is not None}
+        return Leaks(tuple(self._outliving(self.nics, gone)), tuple(self._outliving(self.disks, gone)))
+
+    def _outliving(self, things: list[Nic] | list[Disk], gone: set[str]) -> Iterator[str]:
+        for thing in things:
+            kept = isinstance(thing, Disk) and thing.persistent_volume
+            if thing.deleted_at is None and not thing.held_by and thing.made_with in gone and not kept:
+                yield thing.id

@@ -1,0 +1,361 @@
+"""`Compute` by azure-mgmt-compute. Writes and reads of one resource go through the SDK's operations; lists are read raw
+through the same client's pipeline (see `azure_parsing`).
+
+The SDK retries nothing here (its retries would sleep inside a function): a reading whose answer got lost is asked once
+more, everything else surfaces as `shared.adapters.errors` and is paced by durable timers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import tenacity
+from azure.core import MatchConditions
+from azure.core.exceptions import ServiceResponseError
+from azure.core.pipeline import policies
+from azure.core.rest import HttpRequest
+from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
+
+from shared.adapters import azure_parsing as parsing
+from shared.adapters.azure_errors import translated
+from shared.adapters.azure_polling import OneShotPolling, pack, unpack
+from shared.adapters.errors import NotFound, Rejected, StaleWrite
+from shared.adapters.protocols import Instance, Json, Leftover, OperationStatus, ScaleSet
+from shared.model import AzureScope, Pool, PoolKind
+from shared.names import OPERATION_TAG
+
+if TYPE_CHECKING:
+    from azure.core.credentials import TokenCredential
+    from azure.core.pipeline.policies import SansIOHTTPPolicy
+    from azure.core.pipeline.transport import HttpTransport
+    from azure.core.polling import LROPoller
+    from azure.core.rest import HttpResponse
+    from azure.mgmt.compute import ComputeManagementClient
+
+COMPUTE_API = "2026-04-01"  # what azure-mgmt-compute 39 asks its own operations with
+DISK_API = "2026-03-02"
+CONNECTION_SECONDS = 5
+READ_SECONDS = 60
+_INSTANCE_VIEW = {"$expand": "instanceView"}
+_UNKNOWN_INSTANCE = frozenset({"InvalidParameter", "InstanceIdsListInstanceIdNotActiveVM", "InstanceIdNotActiveVM"})
+
+
+def make_compute(
+    scope: AzureScope,
+    credential: TokenCredential,
+    *,
+    endpoint: str = "https://management.azure.com",
+    transport: HttpTransport[Any, Any] | None = None,
+    authentication_policy: SansIOHTTPPolicy[Any, Any] | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> AzureCompute:
+    """Compute for one subscription; pools may lie in several of its resource groups.
+
+    `authentication_policy` replaces the bearer token (stand-ins on plain http); `sleep` is slept at most once per
+    reading, for 0.2 s, when a connection broke.
+    """
+    # 0.15 s of import that a function which never touches ARM shall not pay on a cold start
+    from azure.mgmt.compute import ComputeManagementClient  # noqa: PLC0415
+
+    chain = [
+        policies.RequestIdPolicy(),
+        policies.HeadersPolicy(),
+        policies.UserAgentPolicy("sluice"),
+        policies.ProxyPolicy(),
+        authentication_policy or ARMChallengeAuthenticationPolicy(credential, f"{endpoint}/.default"),
+    ]
+    extra: dict[str, Any] = {"transport": transport} if transport is not None else {}
+    client = ComputeManagementClient(
+        credential,
+        scope.subscription,
+        base_url=endpoint,
+        policies=chain,
+        connection_timeout=CONNECTION_SECONDS,
+        read_timeout=READ_SECONDS,
+        **extra,
+    )
+    return AzureCompute(client, scope, endpoint, sleep)
+
+
+class AzureCompute:
+    """See `shared.adapters.protocols.Compute`. Thread-safe as far as the SDK's client is."""
+
+    def __init__(
+        self, client: ComputeManagementClient, scope: AzureScope, endpoint: str, sleep: Callable[[float], None]
+    ) -> None:
+        self._client = client
+        self._scope = scope
+        self._endpoint = endpoint.rstrip("/")
+        self._flexible: dict[str, bool] = {}
+        self._retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(2),
+            wait=tenacity.wait_fixed(0.2),
+            retry=tenacity.retry_if_exception_type(ServiceResponseError),
+            sleep=sleep,
+            reraise=True,
+        )
+
+    def scale_set(self, pool: Pool) -> ScaleSet:
+        """See `Compute.scale_set`."""
+        path = self._path(pool, "virtualMachineScaleSets", _vmss(pool))
+        return self._noted(pool.name, self._get(path, COMPUTE_API, f"reading scale set {pool.resource}"))
+
+    def scale_sets(self, pools: Sequence[Pool]) -> dict[str, ScaleSet]:
+        """See `Compute.scale_sets`."""
+        sized = [pool for pool in pools if pool.kind is PoolKind.VMSS]
+        found: dict[str, ScaleSet] = {}
+        for group, members in _by_group(sized, self._scope).items():
+            by_name = {pool.resource.lower(): pool.name for pool in members}
+            path = f"{self._group(group)}/providers/Microsoft.Compute/virtualMachineScaleSets"
+            for body in self._list(path, COMPUTE_API, f"listing scale sets of {group}"):
+                name = by_name.get(str(body["name"]).lower())
+                if name is not None:
+                    found[name] = self._noted(name, body)
+        return found
+
+    def instances(self, pool: Pool) -> list[Instance]:
+        """See `Compute.instances`."""
+        doing = f"listing VMs of {pool.name}"
+        if pool.kind is PoolKind.VMSS and not self._is_flexible(pool):
+            path = self._path(pool, "virtualMachineScaleSets", pool.resource, "virtualMachines")
+            return [parsing.instance_of(body) for body in self._list(path, COMPUTE_API, doing, **_INSTANCE_VIEW)]
+        path = self._path(pool, "virtualMachines")
+        if pool.kind is PoolKind.VMSS:  # the instance view may be asked for only together with this filter
+            holder = self._path(pool, "virtualMachineScaleSets", pool.resource)
+            query = {**_INSTANCE_VIEW, "$filter": f"'virtualMachineScaleSet/id' eq '{holder}'"}
+            bodies = self._list(path, COMPUTE_API, doing, **query)
+            return [parsing.instance_of(body) for body in bodies if parsing.belongs(body, pool)]
+        mine = [body for body in self._list(path, COMPUTE_API, doing) if parsing.belongs(body, pool)]
+        return [self.instance(pool, body["name"]) if _failed(body) else parsing.instance_of(body) for body in mine]
+
+    def instance(self, pool: Pool, instance_id: str) -> Instance:
+        """See `Compute.instance`."""
+        path = self._instance_path(pool, instance_id)
+        doing = f"reading VM {instance_id} of {pool.name}"
+        return parsing.instance_of(self._get(path, COMPUTE_API, doing, **_INSTANCE_VIEW))
+
+    def begin_capacity(self, pool: Pool, target: int, etag: str) -> str:
+        """See `Compute.begin_capacity`."""
+        body: Any = {"sku": {"capacity": target}}  # the SDK takes plain JSON, though its overloads do not say so
+        with translated(f"setting capacity of scale set {pool.resource} to {target}"):
+            poller: LROPoller[Any] = self._client.virtual_machine_scale_sets.begin_update(
+                self._group_of(pool),
+                _vmss(pool),
+                body,
+                etag=etag or None,
+                match_condition=MatchConditions.IfNotModified if etag else None,
+                polling=self._polling(),
+            )
+            return pack("capacity", poller.continuation_token())
+
+    def begin_create_vm(self, pool: Pool, name: str, zone: str, tags: Mapping[str, str], template: Json) -> str:
+        """See `Compute.begin_create_vm`."""
+        group, doing = self._group_of(pool), f"creating VM {name} of {pool.name}"
+        body: Any = parsing.vm_body(pool, name, zone, tags, template)
+        try:
+            with translated(doing):
+                poller: LROPoller[Any] = self._client.virtual_machines.begin_create_or_update(
+                    group, name, body, polling=self._polling()
+                )
+                return pack("create-vm", poller.continuation_token())
+        except StaleWrite:
+            # our own earlier request is still under way: the VM's state tells how it ends
+            there = self.instance(pool, name)
+            if there.tags.get(OPERATION_TAG) != tags.get(OPERATION_TAG):
+                raise
+            return pack("vm-state", [group, name])
+
+    def begin_delete(self, pool: Pool, instance_ids: Sequence[str]) -> str:
+        """See `Compute.begin_delete`. Uniform sets take one request for all; VMs one each, in order: when one is
+        refused (Throttled, for instance) the earlier ones are on their way, and asking again for all is safe."""
+        if not instance_ids:
+            return ""
+        if pool.kind is PoolKind.VMSS and all(instance_id.isdigit() for instance_id in instance_ids):
+            return self._begin_delete_children(pool, list(instance_ids))
+        return self._begin_delete_vms(pool, instance_ids)
+
+    def poll(self, token: str) -> OperationStatus:
+        """See `Compute.poll`. Raises Rejected for a token of somebody else's."""
+        try:
+            kind, payload = unpack(token)
+            ask = self._askers()[kind]
+        except (ValueError, KeyError) as error:
+            raise Rejected(f"operation token: {token[:40]!r} is not one of ours") from error
+        with translated(f"asking after operation {kind}"):
+            return self._retrying(ask, payload)
+
+    def leftovers(self, pools: Sequence[Pool]) -> list[Leftover]:
+        """See `Compute.leftovers`."""
+        found: list[Leftover] = []
+        for group, members in _by_group(pools, self._scope).items():
+            providers = f"{self._group(group)}/providers"
+            for kind, path, version in (
+                ("nic", "Microsoft.Network/networkInterfaces", parsing.NETWORK_API),
+                ("disk", "Microsoft.Compute/disks", DISK_API),
+            ):
+                bodies = self._list(f"{providers}/{path}", version, f"listing {kind}s of {group}")
+                candidates = (parsing.leftover_of(body, kind, members) for body in bodies)
+                found.extend(leftover for leftover in candidates if leftover is not None)
+        return found
+
+    def delete_leftover(self, leftover: Leftover) -> None:
+        """See `Compute.delete_leftover`. Azure itself refuses what is attached, however old the list is."""
+        doing = f"deleting {leftover.kind} {leftover.resource_id.rsplit('/', 1)[-1]}"
+        if leftover.attached:
+            raise StaleWrite(f"{doing}: attached to {leftover.attached}", code="Attached", status=409)
+        version = parsing.NETWORK_API if leftover.kind == "nic" else DISK_API
+        try:
+            self._send("DELETE", self._endpoint + leftover.resource_id, {"api-version": version}, doing)
+        except NotFound:
+            return
+        except Rejected as error:
+            if error.code in {"NicInUse", "OperationNotAllowed"}:
+                raise StaleWrite(error.message, code=error.code, status=error.status) from error
+            raise
+
+    def _noted(self, pool_name: str, body: Json) -> ScaleSet:
+        found = parsing.scale_set_of(body)
+        self._flexible[pool_name] = found.flexible
+        return found
+
+    def _is_flexible(self, pool: Pool) -> bool:
+        """Asked once: a scale set's orchestration mode never changes."""
+        known = self._flexible.get(pool.name)
+        return self.scale_set(pool).flexible if known is None else known
+
+    def _begin_delete_children(self, pool: Pool, instance_ids: list[str]) -> str:
+        try:
+            return self._delete_instances(pool, instance_ids)
+        except NotFound:
+            return ""
+        except Rejected as error:
+            if error.code not in _UNKNOWN_INSTANCE:
+                raise
+        there = {instance.instance_id for instance in self.instances(pool)}
+        live = [instance_id for instance_id in instance_ids if instance_id in there]
+        return self._delete_instances(pool, live) if live else ""
+
+    def _delete_instances(self, pool: Pool, instance_ids: list[str]) -> str:
+        with translated(f"deleting {len(instance_ids)} VMs of scale set {pool.resource}"):
+            poller: LROPoller[Any] = self._client.virtual_machine_scale_sets.begin_delete_instances(
+                self._group_of(pool), pool.resource, {"instanceIds": instance_ids}, polling=self._polling()
+            )
+            return pack("delete-instances", poller.continuation_token())
+
+    def _begin_delete_vms(self, pool: Pool, names: Sequence[str]) -> str:
+        group = self._group_of(pool)
+        tokens: dict[str, str] = {}
+        for name in names:
+            token = self._delete_vm(group, name)
+            if token:
+                tokens[name] = token
+        if not tokens:
+            return ""
+        if len(tokens) == 1:
+            return pack("delete-vm", next(iter(tokens.values())))
+        return pack("vms-gone", [group, sorted(tokens)])
+
+    def _delete_vm(self, group: str, name: str) -> str:
+        """The SDK's token, or "" when the VM is not there: DELETE answers 204 then."""
+        try:
+            with translated(f"deleting VM {name}"):
+                poller: LROPoller[Any] = self._client.virtual_machines.begin_delete(
+                    group, name, polling=self._polling()
+                )
+        except NotFound:
+            return ""
+        gone = poller.status().lower() == "succeeded"
+        return "" if gone else poller.continuation_token()
+
+    def _askers(self) -> dict[str, Callable[[Any], OperationStatus]]:
+        sets, machines = self._client.virtual_machine_scale_sets, self._client.virtual_machines
+        return {
+            "capacity": lambda token: self._resume(sets.begin_update, ("-", "-", {}), token),
+            "delete-instances": lambda token: self._resume(sets.begin_delete_instances, ("-", "-", {}), token),
+            "create-vm": lambda token: self._resume(machines.begin_create_or_update, ("-", "-", {}), token),
+            "delete-vm": lambda token: self._resume(machines.begin_delete, ("-", "-"), token),
+            "vm-state": lambda payload: self._ask_state(*payload),
+            "vms-gone": lambda payload: self._ask_gone(*payload),
+        }
+
+    def _resume(self, begin: Callable[..., LROPoller[Any]], names: tuple[Any, ...], token: str) -> OperationStatus:
+        """With a continuation token the SDK sends nothing and ignores the names: the status URL is in the token."""
+        polling = self._polling()
+        begin(*names, continuation_token=token, polling=polling)
+        return polling.ask()
+
+    def _ask_state(self, group: str, name: str) -> OperationStatus:
+        path = f"{self._group(group)}/providers/Microsoft.Compute/virtualMachines/{name}"
+        body = self._get(path, COMPUTE_API, f"reading VM {name}", **_INSTANCE_VIEW)
+        state = str(body.get("properties", {}).get("provisioningState", "")).lower()
+        if state == "failed":
+            return OperationStatus(done=True, ok=False, code=parsing.failure_of(body["properties"]))
+        return OperationStatus(done=state == "succeeded", ok=state == "succeeded")
+
+    def _ask_gone(self, group: str, names: Sequence[str]) -> OperationStatus:
+        """One list for the whole batch: tokens and polls stay the same size however many VMs go."""
+        path = f"{self._group(group)}/providers/Microsoft.Compute/virtualMachines"
+        wanted = {name.lower() for name in names}
+        there = [body for body in self._list(path, COMPUTE_API, "listing VMs") if str(body["name"]).lower() in wanted]
+        failed = [body for body in there if _failed(body)]
+        if failed and len(failed) == len(there):
+            text = ", ".join(sorted(str(body["name"]) for body in failed))
+            return OperationStatus(done=True, ok=False, code=parsing.failure_of(failed[0]["properties"]), message=text)
+        return OperationStatus(done=not there, ok=not there)
+
+    def _list(self, path: str, version: str, doing: str, **query: str) -> list[Json]:
+        """All pages."""
+        page: Json = self._get(path, version, doing, **query)
+        items: list[Json] = list(page.get("value") or ())
+        while next_link := page.get("nextLink"):
+            page = self._send("GET", str(next_link), {}, doing).json()
+            items.extend(page.get("value") or ())
+        return items
+
+    def _get(self, path: str, version: str, doing: str, **query: str) -> Json:
+        body: Json = self._send("GET", self._endpoint + path, {"api-version": version, **query}, doing).json()
+        return body
+
+    def _send(self, method: str, url: str, parameters: Mapping[str, str], doing: str) -> HttpResponse:
+        request = HttpRequest(method, url, params=dict(parameters))
+        with translated(doing):
+            send = self._client.send_request
+            response: HttpResponse = self._retrying(send, request) if method == "GET" else send(request)
+            response.raise_for_status()
+            return response
+
+    def _polling(self) -> OneShotPolling:
+        return OneShotPolling(self._endpoint)
+
+    def _group_of(self, pool: Pool) -> str:
+        return (pool.azure or self._scope).resource_group
+
+    def _group(self, name: str) -> str:
+        return f"/subscriptions/{self._scope.subscription}/resourceGroups/{name}"
+
+    def _path(self, pool: Pool, *parts: str) -> str:
+        return "/".join((self._group(self._group_of(pool)), "providers/Microsoft.Compute", *parts))
+
+    def _instance_path(self, pool: Pool, instance_id: str) -> str:
+        if pool.kind is PoolKind.VMSS and instance_id.isdigit():
+            return self._path(pool, "virtualMachineScaleSets", pool.resource, "virtualMachines", instance_id)
+        return self._path(pool, "virtualMachines", instance_id)
+
+
+def _failed(body: Json) -> bool:
+    return bool(body.get("properties", {}).get("provisioningState") == "Failed")
+
+
+def _vmss(pool: Pool) -> str:
+    if pool.kind is not PoolKind.VMSS:
+        raise Rejected(f"pool {pool.name}: kind {pool.kind} has no scale set")
+    return pool.resource
+
+
+def _by_group(pools: Iterable[Pool], scope: AzureScope) -> dict[str, list[Pool]]:
+    groups: dict[str, list[Pool]] = {}
+    for pool in pools:
+        groups.setdefault((pool.azure or scope).resource_group, []).append(pool)
+    return groups

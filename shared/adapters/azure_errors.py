@@ -1,0 +1,136 @@
+"""Azure's answers as the project's error tree.
+
+Codes follow Microsoft's "Azure Resource Manager common errors" and "Troubleshoot allocation failures" pages, and the
+classification of Karpenter's Azure provider; quota refusals come as OperationNotAllowed with HTTP 409.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+from azure.core.exceptions import (
+    AzureError,
+    ClientAuthenticationError,
+    HttpResponseError,
+    ServiceRequestError,
+)
+
+from shared.adapters.errors import (
+    CapacityMissing,
+    NotFound,
+    OutsideError,
+    Refused,
+    Rejected,
+    RetryLater,
+    StaleWrite,
+    Throttled,
+    Unreachable,
+)
+
+CAPACITY_CODES = frozenset(
+    {
+        "AllocationFailed",
+        "OverconstrainedAllocationRequest",
+        "OverconstrainedZonalAllocationRequest",
+        "QuotaExceeded",
+        "SkuNotAvailable",
+        "VMSizeNotSupported",
+        "ZonalAllocationFailed",
+    }
+)
+_QUOTA = re.compile(r"\bquota\b", re.IGNORECASE)
+_ACTION = re.compile(r"perform action '([^']+)' over scope '([^']+)'")
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Raise what the SDK raises inside as `OutsideError`, chained; `doing` starts the message."""
+    try:
+        yield
+    except AzureError as error:
+        raise translate(error, doing) from error
+
+
+def translate(error: AzureError, doing: str) -> OutsideError:
+    """One SDK error as the caller can act on it."""
+    response: Any = error.response if isinstance(error, HttpResponseError) else None  # typed too narrowly by the SDK
+    if response is None:
+        return _without_answer(error, doing)
+    code, message = error_of(_parsed(response.text()))
+    code = code or str(response.headers.get("x-ms-error-code", ""))
+    return from_answer(
+        response.status_code,
+        code,
+        message or code or f"HTTP {response.status_code}",
+        retry_after=retry_after(response.headers),
+        doing=doing,
+    )
+
+
+def from_answer(
+    status: int, code: str, message: str, *, retry_after: float | None = None, doing: str = ""
+) -> OutsideError:
+    """An HTTP error by status and Azure's code."""
+    text = f"{doing}: {code}: {message}" if code and code != message else f"{doing}: {message}"
+    if status == 429:
+        return Throttled(text, code=code, status=status, retry_after=retry_after)
+    if capacity_missing(code, message):
+        return CapacityMissing(text, code=code, status=status)
+    if status in {401, 403}:
+        return Refused(_named_right(doing, message, text), code=code, status=status)
+    if status in {408, 500, 502, 503, 504}:
+        return RetryLater(text, code=code, status=status, retry_after=retry_after)
+    kind = {404: NotFound, 410: NotFound, 409: StaleWrite, 412: StaleWrite}.get(status, Rejected)
+    return kind(text, code=code, status=status)
+
+
+def capacity_missing(code: str, message: str) -> bool:
+    """Whether Azure says that it cannot deliver: by its code, or a quota refusal by its text."""
+    return code in CAPACITY_CODES or (code == "OperationNotAllowed" and _QUOTA.search(message) is not None)
+
+
+def error_of(body: object) -> tuple[str, str]:
+    """(code, message) of an ARM error body or a failed operation's; missing capacity may lie in the `details`."""
+    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(error, dict):
+        return "", ""
+    code, message = str(error.get("code") or ""), str(error.get("message") or "")
+    for detail in error.get("details") or ():
+        inner = str(detail.get("code") or "") if isinstance(detail, dict) else ""
+        if capacity_missing(inner, str(detail.get("message") or "")) and not capacity_missing(code, message):
+            return inner, str(detail.get("message") or message)
+    return code, message
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds; Azure sends whole seconds, and Retry-After dates are left to the caller's own pace."""
+    for name, unit in (("retry-after-ms", 0.001), ("x-ms-retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name)
+        if value and value.strip().isdigit():
+            return int(value) * unit
+    return None
+
+
+def _without_answer(error: AzureError, doing: str) -> OutsideError:
+    text = f"{doing}: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+    if isinstance(error, ServiceRequestError):
+        return Unreachable(text)
+    if isinstance(error, ClientAuthenticationError):
+        return Refused(text)
+    return RetryLater(text)
+
+
+def _named_right(doing: str, message: str, text: str) -> str:
+    found = _ACTION.search(message)
+    return f"{doing}: the identity lacks {found[1]} on {found[2]}" if found else text
+
+
+def _parsed(text: str) -> Any:  # noqa: ANN401 - an error body may be any JSON, or none at all
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
