@@ -69,9 +69,10 @@ class Outbox:
         nodes = tuple(dict.fromkeys((*older.notice.nodes, *notice.nodes)))
         self._waiting[notice.kind] = _Waiting(Notice(notice.kind, nodes), older.since)
 
-    def flush(self, now: datetime) -> None:
-        """Send what waits, unless the last failure is too recent. Never raises for what the outside answers."""
-        if self._not_before is not None and now < self._not_before:
+    def flush(self, now: datetime, *, force: bool = False) -> None:
+        """Send what waits, unless the last failure is too recent; `force` tries all the same, for a last time before a
+        stop. Never raises for what the outside answers."""
+        if self._not_before is not None and now < self._not_before and not force:
             return
         self._not_before = None
         for kind in ORDER:
@@ -96,7 +97,8 @@ class Outbox:
 
     def lag(self, now: datetime) -> float:
         """Seconds that the oldest unsent notice waits; 0 when none does."""
-        return max(((now - waiting.since).total_seconds() for waiting in self._waiting.values()), default=0.0)
+        waiting = list(self._waiting.values())  # a copy: the health endpoint asks from a thread of its own
+        return max(((now - one.since).total_seconds() for one in waiting), default=0.0)
 
     def _sent(self, waiting: _Waiting, now: datetime) -> bool:
         """Whether to go on: False after a failure that concerns the topic and not this event."""

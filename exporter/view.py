@@ -1,0 +1,163 @@
+"""The projection kept up to date: only what changed since the last look is projected again.
+
+`ClusterView` gives what `shared.projection.project` would make of the whole cache, and a test holds the two equal.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from exporter.cache import ClusterCache
+from shared.adapters.protocols import Json
+from shared.model import Config, DaemonShape, NodeView, PodClass, PodRef, PodShape, Snapshot
+from shared.pods import is_pending_candidate, pod_ref, shape_of
+from shared.projection import daemon_shapes, project_node
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a look found: uids of pods that the scheduler gave up on, or no longer; nodes that differ, or are gone."""
+
+    appeared: tuple[str, ...]
+    gone: tuple[str, ...]
+    nodes: tuple[NodeView, ...]
+    nodes_gone: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    pods: list[tuple[str, Json | None]]
+    nodes: list[tuple[str, Json | None, list[Json]]]
+    daemon_sets: list[Json] | None
+
+
+class ClusterView:
+    """Used from one thread; only the gathering of what changed holds the cache's lock."""
+
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
+        self._config: Config | None = None
+        self._nodes: dict[str, NodeView] = {}
+        self._waiting: dict[str, PodShape] = {}
+        self._classes: dict[PodShape, dict[str, PodRef]] = {}
+        self._unschedulable: dict[str, str] = {}
+        self._daemons: tuple[DaemonShape, ...] = ()
+        self._built: dict[PodShape, PodClass] = {}
+
+    def refresh(self, config: Config) -> Changes:
+        """Take in what changed in the cache; everything, when `config` is another one than last time."""
+        work = self._gather(everything=config is not self._config)
+        self._config = config
+        if work.daemon_sets is not None:
+            self._take_daemons(work.daemon_sets)
+        before = {key: self._unschedulable.get(key) for key, _ in work.pods}
+        for key, pod in work.pods:
+            self._take_pod(key, pod)
+        after = {key: self._unschedulable.get(key) for key in before}
+        moved = [key for key in before if before[key] != after[key]]
+        views = [self._take_node(name, node, pods, config) for name, node, pods in work.nodes]
+        return Changes(
+            appeared=tuple(uid for key in moved if (uid := after[key]) is not None),
+            gone=tuple(uid for key in moved if (uid := before[key]) is not None),
+            nodes=tuple(view for view in views if view is not None),
+            nodes_gone=tuple(name for (name, _, _), view in zip(work.nodes, views, strict=True) if view is None),
+        )
+
+    def set_idle(self, name: str, since: datetime | None) -> None:
+        """What the idle detector found about a node of the last look."""
+        if self._nodes[name].idle_since != since:
+            self._nodes[name] = replace(self._nodes[name], idle_since=since)
+
+    def node(self, name: str) -> NodeView | None:
+        """The node as last seen, or None when it is gone."""
+        return self._nodes.get(name)
+
+    def unschedulable(self) -> int:
+        """How many pods the scheduler has given up on."""
+        return len(self._unschedulable)
+
+    def snapshot(self, cluster: str, epoch: int, sequence: int, now: datetime) -> Snapshot:
+        """The cluster as of the last look."""
+        classes = sorted(map(self._class, self._classes), key=lambda found: _order(found.pods[0]))
+        nodes = tuple(self._nodes[name] for name in sorted(self._nodes))
+        return Snapshot(cluster, epoch, sequence, now, tuple(classes), nodes, self._daemons)
+
+    def _gather(self, *, everything: bool) -> _Work:
+        cache = self._cache
+        with cache.lock:
+            cache.dirty = False
+            pods, cache.pods.changed = cache.pods.changed, set()
+            names, cache.nodes.changed = cache.nodes.changed | cache.pods.changed_nodes, set()
+            cache.pods.changed_nodes = set()
+            names = names | cache.nodes.objects.keys() if everything else names
+            daemons = list(cache.daemon_sets.objects.values()) if cache.daemon_sets.changed else None
+            cache.daemon_sets.changed = set()
+            return _Work(
+                [(key, cache.pods.objects.get(key)) for key in sorted(pods)],
+                [(name, cache.nodes.objects.get(name), cache.pods.on_node(name)) for name in sorted(names)],
+                daemons,
+            )
+
+    def _take_pod(self, key: str, pod: Json | None) -> None:
+        shape = self._waiting.pop(key, None)
+        if shape is not None:
+            self._leave_class(key, shape)
+        self._unschedulable.pop(key, None)
+        if pod is None or not is_pending_candidate(pod):
+            return
+        try:
+            shape = shape_of(pod)
+        except ValueError as error:
+            _log.error("pod %s is left out: %s", key, error)
+            return
+        self._waiting[key] = shape
+        self._classes.setdefault(shape, {})[key] = pod_ref(pod)
+        self._built.pop(shape, None)
+        if _reported(pod):
+            self._unschedulable[key] = pod["metadata"]["uid"]
+
+    def _leave_class(self, key: str, shape: PodShape) -> None:
+        members = self._classes[shape]
+        del members[key]
+        self._built.pop(shape, None)
+        if not members:
+            del self._classes[shape]
+
+    def _take_node(self, name: str, node: Json | None, pods: Iterable[Json], config: Config) -> NodeView | None:
+        if node is None:
+            self._nodes.pop(name, None)
+            return None
+        try:
+            view = project_node(node, pods, config)
+        except ValueError as error:
+            _log.error("node %s stays as it was: %s", name, error)
+            return self._nodes.get(name)
+        self._nodes[name] = view
+        return view
+
+    def _take_daemons(self, daemon_sets: list[Json]) -> None:
+        try:
+            self._daemons = daemon_shapes(daemon_sets)
+        except ValueError as error:
+            _log.error("the DaemonSets stay as they were: %s", error)
+
+    def _class(self, shape: PodShape) -> PodClass:
+        if shape not in self._built:
+            refs = self._classes[shape].values()
+            self._built[shape] = PodClass(shape, tuple(sorted(refs, key=_order)))
+        return self._built[shape]
+
+
+def _order(ref: PodRef) -> tuple[str, str, str]:
+    return (ref.namespace, ref.name, ref.uid)
+
+
+def _reported(pod: Json) -> bool:
+    """Whether the scheduler has spoken; of a candidate it can only have said Unschedulable."""
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return any(condition.get("type") == "PodScheduled" for condition in conditions)

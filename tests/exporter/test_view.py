@@ -1,0 +1,109 @@
+"""The incremental view equals the projection of everything, whatever happened on the way."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from exporter.cache import ClusterCache
+from exporter.view import ClusterView
+from shared.adapters.protocols import Json
+from shared.config import parse_config
+from shared.projection import project
+from tests.exporter.fakes import at, node, pod
+from tests.exporter.harness import POOLS
+
+CONFIG = parse_config(POOLS)
+
+
+def daemon(name: str) -> Json:
+    spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "100m"}}}]}
+    return {"metadata": {"name": name, "namespace": "kube-system"}, "spec": {"template": {"spec": spec}}}
+
+
+def some_change(cache: ClusterCache, luck: random.Random, version: int) -> None:
+    stamp = {"resourceVersion": str(version)}
+    name = f"x{luck.randrange(12)}"
+    match luck.randrange(6):
+        case 0:
+            cache.pods.apply("ADDED", pod(name, cpu=luck.choice("123"), **stamp))
+        case 1:
+            cache.pods.apply("MODIFIED", pod(name, node=f"n{luck.randrange(4)}", cpu=luck.choice("123"), **stamp))
+        case 2:
+            cache.pods.apply("MODIFIED", pod(name, node="n1", phase="Failed", **stamp))
+        case 3:
+            cache.pods.apply("DELETED", pod(name, **stamp))
+        case 4:
+            item = node(f"n{luck.randrange(4)}", ready=luck.random() < 0.8)
+            cache.nodes.apply("ADDED", {**item, "metadata": {**item["metadata"], **stamp}})
+        case _:
+            cache.nodes.apply("DELETED", {"metadata": {"name": f"n{luck.randrange(4)}", **stamp}})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_view_equals_the_projection_of_the_whole_cache(seed: int) -> None:
+    luck, cache = random.Random(seed), ClusterCache()
+    view = ClusterView(cache)
+    cache.daemon_sets.replace([daemon("b"), daemon("a")])
+    for version in range(1, 120):
+        some_change(cache, luck, version)
+        if luck.random() < 0.3:
+            view.refresh(CONFIG)
+    view.refresh(CONFIG)
+    whole = project(
+        cluster="training",
+        epoch=3,
+        sequence=4,
+        now=at(0),
+        config=CONFIG,
+        pods=cache.pods.objects.values(),
+        nodes=cache.nodes.objects.values(),
+        daemon_sets=cache.daemon_sets.objects.values(),
+    )
+    assert view.snapshot("training", 3, 4, at(0)) == whole
+
+
+def test_only_what_changed_is_reported() -> None:
+    cache = ClusterCache()
+    view = ClusterView(cache)
+    cache.nodes.replace([node("n1"), node("n2")])
+    cache.pods.replace([pod("a"), pod("b", node="n1")])
+    first = view.refresh(CONFIG)
+    assert (first.appeared, [seen.name for seen in first.nodes]) == (("uid-a",), ["n1", "n2"])
+    cache.pods.apply("MODIFIED", pod("a", node="n2"))
+    second = view.refresh(CONFIG)
+    assert (second.appeared, second.gone, [seen.name for seen in second.nodes]) == ((), ("uid-a",), ["n2"])
+    third = view.refresh(CONFIG)
+    assert (third.nodes, third.appeared, third.gone) == ((), (), ())
+
+
+def test_another_configuration_projects_every_node_again() -> None:
+    cache = ClusterCache()
+    view = ClusterView(cache)
+    cache.nodes.replace([node("n1"), node("n2")])
+    view.refresh(CONFIG)
+    assert len(view.refresh(parse_config(POOLS)).nodes) == 2
+
+
+def test_a_successor_of_the_same_name_is_another_pod() -> None:
+    cache = ClusterCache()
+    view = ClusterView(cache)
+    cache.pods.replace([pod("a")])
+    view.refresh(CONFIG)
+    cache.pods.apply("MODIFIED", pod("a", uid="second"))
+    changes = view.refresh(CONFIG)
+    assert (changes.appeared, changes.gone) == (("second",), ("uid-a",))
+
+
+def test_a_malformed_object_is_left_out_and_holds_nothing_up() -> None:
+    cache = ClusterCache()
+    view = ClusterView(cache)
+    cache.pods.replace([pod("bad", cpu="many"), pod("good"), pod("bound", node="n1", cpu="many")])
+    cache.nodes.replace([node("n1"), node("n2")])
+    cache.daemon_sets.replace([{"metadata": {"name": "broken"}, "spec": {}}])
+    changes = view.refresh(CONFIG)
+    snapshot = view.snapshot("training", 1, 1, at(0))
+    assert changes.appeared == ("uid-good",)
+    assert [seen.name for seen in snapshot.nodes] == ["n2"]
+    assert [ref.name for group in snapshot.pending for ref in group.pods] == ["good"]
