@@ -124,6 +124,11 @@ class HandlerResponse(HttpResponse):
         """The body in one piece."""
         return self.iter_raw(**kwargs)
 
+    def stream_download(self, _pipeline: object, **_kwargs: Any) -> Iterator[bytes]:  # noqa: ANN401 - as the SDK's
+        """The body in one piece, by the name that azure-storage-blob uses."""
+        self._consumed = True
+        return _OnePiece(self._body, self)
+
     def close(self) -> None:
         """Nothing is open."""
         self._consumed = True
@@ -141,6 +146,19 @@ class HandlerResponse(HttpResponse):
 
     def __repr__(self) -> str:
         return f"<HandlerResponse: {self.status_code} {self._request.method} {self._request.url}>"
+
+
+class _OnePiece(Iterator[bytes]):
+    """A body as an iterator that takes attributes: azure-storage-blob hangs the blob's properties on it."""
+
+    def __init__(self, body: bytes, response: HandlerResponse) -> None:
+        self._left = [body] if body else []
+        self.content_length, self.response = len(body), response
+
+    def __next__(self) -> bytes:
+        if not self._left:
+            raise StopIteration
+        return self._left.pop()
 
 
 class HandlerTransport(HttpTransport[HttpRequest, HttpResponse]):
