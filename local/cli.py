@@ -1,0 +1,60 @@
+"""The command line `sluice`: finds the command asked for, and loads nothing of the others.
+
+A command is a module with `add_arguments(parser)` and `run(arguments) -> int`, the exit code. Whatever it raises as
+`UserError` is printed without a trace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from local.errors import DONE, UserError
+
+_INTERRUPTED = 130  # what shells report for a program that Ctrl-C ended
+
+COMMANDS = {
+    "plan": ("local.cli_plan", "what would be done for a cluster, and why; touches nothing"),
+}
+"""Name of a command: its module and one line of help."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code (`local.errors`; 130 after Ctrl-C)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    arguments = _parser(words).parse_args(words)
+    try:
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except UserError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader has seen enough. Python would complain once more when it flushes at exit, so it gets a sink.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return _INTERRUPTED
+    return code
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """All commands by name; only the one asked for is imported and knows its arguments."""
+    parser = argparse.ArgumentParser(prog="sluice", description="Nodes for pending pods, and none for nobody.")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    asked_for = next((word for word in words if not word.startswith("-")), "")
+    for name, (module_name, summary) in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=summary)
+        if name == asked_for:
+            module = importlib.import_module(module_name)
+            module.add_arguments(command)
+            command.set_defaults(run=module.run)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

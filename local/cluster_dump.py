@@ -1,0 +1,87 @@
+"""A cluster's pods, nodes and DaemonSets: from a `kubectl get ... -A -o json` dump, or from its API server."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from local.errors import BAD_INPUT, REFUSED, UNREACHABLE, UserError
+
+Json = dict[str, Any]
+
+_PATHS = {"Pod": "/api/v1/pods", "Node": "/api/v1/nodes", "DaemonSet": "/apis/apps/v1/daemonsets"}
+_HOW = "make one with: kubectl get pods,nodes,daemonsets -A -o json"
+
+
+@dataclass(slots=True)
+class ClusterObjects:
+    """Objects as the API server wrote them, by kind; other kinds are left out."""
+
+    pods: list[Json] = field(default_factory=list)
+    nodes: list[Json] = field(default_factory=list)
+    daemon_sets: list[Json] = field(default_factory=list)
+
+
+def read_input(name: str, what: str) -> bytes:
+    """The bytes of that file, or of standard input for "-". Raises UserError naming the file."""
+    try:
+        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except FileNotFoundError as error:
+        raise UserError(f"{name}: no such file; give the {what} there, or another path") from error
+    except OSError as error:
+        raise UserError(f"{name}: cannot read the {what}: {error.strerror}") from error
+
+
+def from_dump(name: str) -> ClusterObjects:
+    """From a dump file ("-": standard input). Raises UserError when it is no JSON List of objects."""
+    data = read_input(name, "cluster dump")
+    try:
+        document = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise UserError(f"{name}: not JSON (line {error.lineno}, column {error.colno}); {_HOW}") from error
+    if not isinstance(document, dict) or not isinstance(document.get("items"), list):
+        kind = document.get("kind", "an object") if isinstance(document, dict) else type(document).__name__
+        raise UserError(f"{name}: not a List of objects but {str(kind)[:60]}; {_HOW}")
+    return _sorted(name, document["items"], str(document.get("kind", "")).removesuffix("List"))
+
+
+def from_api_server(kubeconfig: str) -> ClusterObjects:
+    """Listed now. Raises UserError: bad kubeconfig, unreachable, or refused by rights."""
+    # Only here, since these take longer to load than a dump takes to plan.
+    from shared.adapters import errors  # noqa: PLC0415
+    from shared.adapters.kubernetes import KubernetesClusterApi  # noqa: PLC0415
+
+    try:
+        api = KubernetesClusterApi.from_kubeconfig(kubeconfig)
+    except errors.OutsideError as error:
+        raise UserError(error.message, BAD_INPUT) from error
+    try:
+        items = {kind: api.list(path)[0] for kind, path in _PATHS.items()}
+    except errors.Refused as error:
+        raise UserError(f"{error.message}; planning needs to list pods, nodes and daemonsets", REFUSED) from error
+    except errors.OutsideError as error:
+        raise UserError(f"kubeconfig {kubeconfig}: {error.message}; is the API server up?", UNREACHABLE) from error
+    finally:
+        api.close()
+    return ClusterObjects(items["Pod"], items["Node"], items["DaemonSet"])
+
+
+def _sorted(name: str, items: list[Any], default_kind: str) -> ClusterObjects:
+    """By kind; the items of a PodList carry no kind of their own."""
+    objects = ClusterObjects()
+    places = {"Pod": objects.pods, "Node": objects.nodes, "DaemonSet": objects.daemon_sets}
+    wrong = []
+    for number, item in enumerate(items):
+        if not isinstance(item, dict):
+            wrong.append(f"{name}: items[{number}]: must be an object, found {type(item).__name__}; {_HOW}")
+            continue
+        place = places.get(item.get("kind", default_kind))
+        if place is not None:
+            place.append(item)
+    if wrong:
+        raise UserError("\n".join(wrong))
+    return objects
