@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
+from exporter.settings import SettingsError
 from shared.adapters.errors import NotFound, OutsideError, Refused, Unreachable
 from shared.adapters.protocols import BlobStore
 from shared.config import ConfigError, parse_config
@@ -88,13 +89,13 @@ class BlobSource:
 
 
 def source_of(place: str, store: BlobStore | None) -> Source:
-    """A path, an http(s) URL, or `blob:<cluster>`. Raises ValueError when that needs a storage which is not given."""
+    """A path, an http(s) URL, or `blob:<cluster>`. Raises SettingsError when that needs a storage and none is given."""
     if place.startswith(("http://", "https://")):
         return UrlSource(place)
     if not place.startswith(BLOB_SCHEME):
         return FileSource(place)
     if store is None:
-        raise ValueError(f"--pools {place}: needs --storage, the address of the storage account's blobs")
+        raise SettingsError([f"--pools {place}: needs --storage, the address of the storage account's blobs"])
     return BlobSource(store, place.removeprefix(BLOB_SCHEME))
 
 

@@ -29,14 +29,19 @@ class LeaseTerms:
     retry_every: float = 5.0
 
 
+def lease_path(terms: LeaseTerms) -> str:
+    """Where the Lease lies on the API server."""
+    return f"/apis/coordination.k8s.io/v1/namespaces/{terms.namespace}/leases/{terms.name}"
+
+
 class LeaderLease:
     """The Lease as this process sees it. Time comes from the caller; only differences of its own clock are used,
     never another holder's time stamps, so that clocks that disagree do no harm."""
 
     def __init__(self, api: ClusterApi, identity: str, terms: LeaseTerms) -> None:
         self._api, self._identity, self._terms = api, identity, terms
-        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{terms.namespace}/leases"
-        self._path = f"{self._collection}/{terms.name}"
+        self._path = lease_path(terms)
+        self._collection = self._path.rpartition("/")[0]
         self._held: Json | None = None
         self._renewed = self._seen_at = self._next = datetime(1, 1, 1, tzinfo=UTC)
         self._seen: tuple[object, ...] = ()
