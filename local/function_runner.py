@@ -8,7 +8,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
 from azure.durable_functions.models.utils import http_utils
@@ -16,6 +16,7 @@ from azure.durable_functions.models.utils import http_utils
 Function = Callable[..., Any]
 Done = Callable[[Any, BaseException | None], None]
 WORKER_THREADS = 16
+GRACE_SECONDS = 10.0
 
 
 class Runner(Protocol):
@@ -79,6 +80,7 @@ class ThreadedRunner:
     def __init__(self, session: Any = None) -> None:  # noqa: ANN401 - stands in for an aiohttp.ClientSession
         self._pool = ThreadPoolExecutor(WORKER_THREADS, thread_name_prefix="function")
         self._loop = asyncio.new_event_loop()
+        self._running: set[Future[Any]] = set()
         # The SDK keeps one session and one lock for the process, bound to the loop that used them first.
         http_utils._client_session = session
         http_utils._session_lock = asyncio.Lock()
@@ -96,6 +98,7 @@ class ThreadedRunner:
     def close(self) -> None:
         """See `Runner.close`."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+        wait(list(self._running), timeout=GRACE_SECONDS)
         asyncio.run_coroutine_threadsafe(http_utils._close_session(), self._loop).result(timeout=5)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout=5)
@@ -103,7 +106,10 @@ class ThreadedRunner:
 
     def _future(self, function: Function, arguments: Mapping[str, Any]) -> Future[Any]:
         if inspect.iscoroutinefunction(function):
-            return asyncio.run_coroutine_threadsafe(function(**arguments), self._loop)
+            future = asyncio.run_coroutine_threadsafe(function(**arguments), self._loop)
+            self._running.add(future)
+            future.add_done_callback(self._running.discard)
+            return future
         return self._pool.submit(function, **arguments)
 
 

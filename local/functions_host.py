@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import azure.functions as func
@@ -25,13 +26,14 @@ from local.durable import history
 from local.durable.client_api import PREFIX, ClientApi, ClientFaults
 from local.durable.client_binding import IN_PROCESS_URL, InProcessSession, binding_json
 from local.durable.engine import Done, Engine, Hooks
-from local.durable.journal import Journal
+from local.durable.journal import Journal, SqliteJournal
 from local.durable.model import Draws, Instance, Latencies, Limits, Violation
 from local.function_index import Index, Indexed, Route, Timer, arguments_of, index_of
 from local.function_runner import InlineRunner, Runner, ThreadedRunner
 from local.function_timers import Timers, timer_request
+from local.http_server import Server, serve
 from local.randomness import stream
-from local.timeline import Timeline, VirtualTimeline
+from local.timeline import Timeline, VirtualTimeline, WallTimeline
 from local.web import Request, Response
 
 EVENT_GRID_PATH = "/runtime/webhooks/EventGrid"
@@ -352,3 +354,48 @@ def _response(result: object) -> Response:
         return Response(204)
     body = result if isinstance(result, str) else history.dumps(result)
     return Response(200, {"content-type": "text/plain; charset=utf-8"}, body.encode())
+
+
+class HostServer:
+    """A Functions host on the wall clock, behind HTTP; see `serve_host`."""
+
+    def __init__(self, host: FunctionsHost, server: Server, timeline: WallTimeline, journal: Journal | None) -> None:
+        self.host, self.url, self.port = host, server.url, server.port
+        self._server, self._timeline, self._journal = server, timeline, journal
+
+    def close(self) -> None:
+        """Take no more requests, let running functions end and note their results, free the port and the file."""
+        self._server.close()
+        self.host.close()
+        self._timeline.close()
+        if self._journal is not None:
+            self._journal.close()
+
+
+class _Door:
+    """Answers 503 until the host stands: the port is known, and taken, before anything else begins."""
+
+    def __init__(self) -> None:
+        self.host: FunctionsHost | None = None
+
+    def handle(self, request: Request) -> Response:
+        return Response(503, {"retry-after": "1"}) if self.host is None else self.host.handle(request)
+
+
+def serve_host(
+    app: func.FunctionRegister | Index,
+    *,
+    port: int = 0,
+    journal_path: Path | None = None,
+    options: HostOptions | None = None,
+) -> HostServer:
+    """Run an app on the wall clock on 127.0.0.1; with `journal_path`, what it was doing survives the process.
+
+    Raises PortInUse.
+    """
+    door = _Door()
+    server = serve(door, port=port)
+    timeline = WallTimeline()
+    journal = SqliteJournal(journal_path) if journal_path is not None else None
+    door.host = FunctionsHost(app, timeline, options, journal=journal, base_url=server.url)
+    return HostServer(door.host, server, timeline, journal)

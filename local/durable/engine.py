@@ -31,11 +31,11 @@ from local.durable.model import (
     Status,
     Violation,
 )
+from local.durable.replay import run_orchestrator
 from local.durable.shim import ProtocolError, Shim
 from local.timeline import Timeline
 
 Done = Callable[[str | None, str | None], None]
-ERROR_LABEL = "\n\n$OutOfProcData$:"
 
 
 class Functions(Protocol):
@@ -43,7 +43,7 @@ class Functions(Protocol):
 
     @property
     def orchestrators(self) -> Mapping[str, Callable[[str], str]]:
-        """By name: context JSON to state JSON; raises with the state behind `ERROR_LABEL` when the code failed."""
+        """By name: context JSON to state JSON; raises, with the state in the message, when the code failed."""
         ...
 
     @property
@@ -116,7 +116,7 @@ class Engine:
             self._put_on_timeline(message)
 
     def stop(self) -> None:
-        """Deliver nothing more; what is due stays in the journal."""
+        """Deliver nothing more; what is due stays in the journal. Results of running activities are still noted."""
         self._stopped = True
 
     def note(self, key: str, value: str) -> None:
@@ -236,8 +236,6 @@ class Engine:
     def _activity_done(self, message: Message, result: str | None, failure: str | None) -> None:
         with self._timeline.lock:
             self.activities_running -= 1
-            if self._stopped:
-                return
             task = message.payload["task"]
             event = history.task_completed(task, result) if failure is None else history.task_failed(task, failure)
             self._changes.taken.append(message)
@@ -314,22 +312,9 @@ class Engine:
         events = history.encode(new)
         if instance.seen:
             events = f"{instance.seen},{events}"
-        context = (
-            f'{{"history":[{events}],"input":{history.dumps(instance.input)},'
-            f'"instanceId":{history.dumps(instance.id)},"isReplaying":{"true" if instance.seen else "false"},'
-            f'"parentInstanceId":{history.dumps(instance.parent and instance.parent.instance_id)},'
-            '"upperSchemaVersion":1,"upperSchemaVersionNew":2,"maximumShortTimerDuration":"6.00:00:00",'
-            '"longRunningTimerIntervalDuration":"3.00:00:00","defaultHttpAsyncRequestSleepTimeMillseconds":30000}'
-        )
         if (run := self._functions.orchestrators.get(instance.name)) is None:
             raise ProtocolError("unknown-function", f"this app has no orchestrator {instance.name!r} any more")
-        try:
-            return _state(run(context))
-        except Exception as error:
-            _, label, text = str(error).partition(ERROR_LABEL)
-            if not label:
-                raise ProtocolError("sdk-failure", f"the SDK could not replay: {error}") from error
-            return _state(text)
+        return run_orchestrator(run, instance, events)
 
     def _carry_out(self, instance: Instance, shim: Shim) -> None:
         for number in shim.cancelled:
@@ -504,11 +489,3 @@ class Engine:
         violation = Violation(kind, identity, message)
         self.violations.append(violation)
         self._hooks.on_violation(violation)
-
-
-def _state(text: str) -> dict[str, Any]:
-    try:
-        state: dict[str, Any] = orjson.loads(text)
-    except orjson.JSONDecodeError:  # NaN and the like, which Python's own writer lets through
-        state = json.loads(text)
-    return state
