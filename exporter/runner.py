@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -16,6 +17,7 @@ from shared.adapters.errors import OutsideError, RetryLater
 WATCH_SECONDS = 300  # the server ends a watch by then; resuming costs one request
 STOP_SECONDS = 20.0  # of the 30 that a pod has: time for a last attempt at the topic and to release the Lease
 LONGEST_WAIT_SECONDS = 30.0
+SHORTEST_WATCH_SECONDS = 1.0  # a server that ends a watch sooner without a word is not asked more often than this
 COALESCE_SECONDS = 0.05  # a scheduler binds hundreds of pods a second: look at twenty moments of it, not at each
 
 _log = logging.getLogger(__name__)
@@ -66,7 +68,10 @@ class Runner:
     def _follow(self, reflector: Reflector) -> None:
         while not self._stopping.is_set():
             try:
-                reflector.sync_once(WATCH_SECONDS)
+                began = time.monotonic()
+                changed = reflector.sync_once(WATCH_SECONDS)
+                if not changed and time.monotonic() - began < SHORTEST_WATCH_SECONDS:
+                    self._stopping.wait(SHORTEST_WATCH_SECONDS)
             except RetryLater as error:
                 delay = next_delay(reflector.failures, error.retry_after)
                 _log.warning("%s; again in %.1f s", error, delay)
