@@ -41,7 +41,7 @@ class FakeCluster:
     def remove(self, path: str) -> None:
         self._write("DELETED", path, self._objects.pop(path))
 
-    def list(self, path: str, *, field_selector: str = "", label_selector: str = "") -> tuple[list[Json], str]:
+    def list(self, path: str, **_selectors: str) -> tuple[list[Json], str]:
         self._asked("list", path)
         return [item for key, item in self._objects.items() if _below(path, key)], str(self.version)
 
@@ -80,10 +80,10 @@ class FakeCluster:
     def patch(self, path: str, body: Json) -> Json:
         raise AssertionError("the exporter changes nothing but its lease")
 
-    def delete(self, path: str, *, uid: str = "", grace_seconds: int | None = None) -> None:
+    def delete(self, path: str, **_options: Any) -> None:
         raise AssertionError("the exporter deletes nothing")
 
-    def evict(self, namespace: str, name: str, uid: str, *, grace_seconds: int | None = None) -> None:
+    def evict(self, namespace: str, name: str, uid: str, **_options: Any) -> None:
         raise AssertionError("the exporter evicts nothing")
 
     def _asked(self, verb: str, path: str) -> None:
@@ -146,7 +146,7 @@ class FakeStore:
         blob = self.get(container, name)
         return None if blob.etag == etag else blob
 
-    def put(self, container: str, name: str, data: bytes, *, if_match: str = "", if_absent: bool = False) -> str:
+    def put(self, container: str, name: str, data: bytes, **_guards: Any) -> str:
         if self.fail:
             raise self.fail.pop(0)
         etag = f"e{next(self._etags)}"

@@ -107,7 +107,7 @@ class Page(BytesIO):
 def test_an_address_is_asked_with_the_etag_of_the_last_answer() -> None:
     asked: list[str | None] = []
 
-    def open_url(request: Any, timeout: float) -> Page:
+    def open_url(request: Any, **_options: float) -> Page:
         asked.append(request.get_header("If-none-match"))
         if asked[-1] == '"1"':
             raise urllib.error.HTTPError(request.full_url, 304, "not modified", Message(), None)
@@ -119,7 +119,7 @@ def test_an_address_is_asked_with_the_etag_of_the_last_answer() -> None:
 
 
 def test_an_address_that_does_not_answer_is_named() -> None:
-    def refuse(request: Any, timeout: float) -> Page:
+    def refuse(request: Any, **_options: float) -> Page:
         raise urllib.error.URLError("refused")
 
     with pytest.raises(Unreachable, match=r"https://example\.org/pools\.yaml"):

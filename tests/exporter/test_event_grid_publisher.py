@@ -26,7 +26,7 @@ class Answer:
     def __init__(self, request: Any, status: int, headers: dict[str, str]) -> None:
         self.request, self.status_code, self.headers = request, status, headers
 
-    def text(self, encoding: str | None = None) -> str:
+    def text(self, *_encoding: str) -> str:
         return ""
 
     def body(self) -> bytes:
@@ -39,7 +39,7 @@ class Wire(HttpTransport):  # type: ignore[type-arg] - the pipeline's own generi
     def __init__(self, *script: int | Exception, headers: dict[str, str] | None = None) -> None:
         self.script, self.headers, self.requests = list(script), headers or {}, []
 
-    def send(self, request: Any, **kwargs: Any) -> Answer:
+    def send(self, request: Any, **_options: Any) -> Answer:
         self.requests.append(request)
         step = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         if isinstance(step, Exception):
@@ -62,7 +62,7 @@ class Token:
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
 
-    def get_token(self, *scopes: str, **kwargs: Any) -> AccessToken:
+    def get_token(self, *_scopes: str, **_options: Any) -> AccessToken:
         if self.error:
             raise self.error
         return AccessToken("t0ken", 4102444800)
