@@ -250,7 +250,7 @@ class Quantities:
         return {name: count for name, count in found.items() if count is not None}
 
     def _amount(self, name: str, given: Any, path: str, problems: list[Problem]) -> int | None:  # noqa: ANN401 - as parsed
-        if not re.fullmatch(_RESOURCE_NAME, name) or len(name) > 253:
+        if len(name) > 253 or not re.fullmatch(_RESOURCE_NAME, name):
             problems.append(Problem(path, given, "is no resource name"))
             return None
         try:
@@ -301,11 +301,11 @@ class Labels:
 
 
 def _is_label_name(name: str) -> bool:
-    return bool(re.fullmatch(_RESOURCE_NAME, name)) and len(name.rsplit("/", 1)[-1]) <= 63 and len(name) <= 317
+    return len(name) <= 317 and len(name.rsplit("/", 1)[-1]) <= 63 and bool(re.fullmatch(_RESOURCE_NAME, name))
 
 
 def _is_label_value(value: str) -> bool:
-    return bool(re.fullmatch(_LABEL_VALUE, value)) and len(value) <= 63
+    return len(value) <= 63 and bool(re.fullmatch(_LABEL_VALUE, value))
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ Json = dict[str, Any]
 AGENT_POOL_LABELS = ("kubernetes.azure.com/agentpool", "agentpool")
 
 _FORM = re.compile(
-    r"azure:///subscriptions/(?P<subscription>[^/]+)/resourceGroups/(?P<group>[^/]+)/providers/Microsoft\.Compute/"
-    r"(?:virtualMachineScaleSets/(?P<set>[^/]+)/virtualMachines/(?P<instance>[^/]+)|virtualMachines/(?P<vm>[^/]+))",
-    re.IGNORECASE,
+    r"azure:///subscriptions/(?P<subscription>[\w-]+)/resourceGroups/(?P<group>[\w.()-]+)/providers/Microsoft\.Compute/"
+    r"(?:virtualMachineScaleSets/(?P<set>[\w.-]+)/virtualMachines/(?P<instance>[\w-]+)|virtualMachines/(?P<vm>[\w.-]+))",
+    re.IGNORECASE | re.ASCII,  # nothing that would change a URL made of it
 )
 
 

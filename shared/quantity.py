@@ -61,20 +61,24 @@ def format_amount(resource: str, count: int) -> str:
     return format_bytes(count) if in_bytes else str(count)
 
 
-@lru_cache(maxsize=65536, typed=True)
-def _scaled(quantity: str | int | float, power: int) -> int:
+def _scaled(quantity: object, power: int) -> int:
     """The quantity times 10**power, rounded away from zero and capped at 63 bits."""
-    numerator, denominator = _exact(_text(quantity), power)
+    return _scaled_text(quantity if isinstance(quantity, str) else _text(quantity), power)
+
+
+@lru_cache(maxsize=65536)
+def _scaled_text(text: str, power: int) -> int:
+    numerator, denominator = _exact(text, power)
     magnitude = min(-(-abs(numerator) // denominator), MAX_QUANTITY)
     return magnitude if numerator >= 0 else -magnitude
 
 
 def _text(quantity: object) -> str:
-    if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
-        raise ValueError(f"not a quantity: {quantity!r}")
-    if isinstance(quantity, int) and abs(quantity) > MAX_QUANTITY:
-        return str(MAX_QUANTITY) if quantity > 0 else str(-MAX_QUANTITY)
-    return quantity if isinstance(quantity, str) else repr(quantity)
+    if isinstance(quantity, bool) or not isinstance(quantity, int | float):
+        raise ValueError(f"not a quantity: {str(quantity)[:60]}; write it like 500m, 1.5, 2Gi or 1e3")
+    if isinstance(quantity, int):
+        return str(max(-MAX_QUANTITY, min(quantity, MAX_QUANTITY)))
+    return repr(quantity)
 
 
 def _exact(text: str, power: int) -> tuple[int, int]:
