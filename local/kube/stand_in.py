@@ -46,7 +46,7 @@ class KubernetesStandIn:
         history: int = HISTORY,
     ) -> None:
         self.timeline = timeline
-        self._token = token
+        self.token = token
         self._callbacks: list[Callable[[], None]] = []
         with timeline.lock:
             self.store = Store(timeline, stream(seed, "kubernetes", "uids"), history)
@@ -100,7 +100,7 @@ class KubernetesStandIn:
     def _dispatch(self, request: Request) -> Response:
         if (found := discovery.health(request.path)) is not None:
             return found
-        if self._token and request.headers.get("authorization", "").partition(" ")[2] != self._token:
+        if self.token and request.headers.get("authorization", "").partition(" ")[2] != self.token:
             raise ApiProblem(401, "Unauthorized", "Unauthorized")
         if request.method == "GET" and (found := discovery.answer(request.path)) is not None:
             return found
