@@ -14,11 +14,12 @@ from shared.model import AzureScope
 class Services:
     """Factories rather than objects where making one is dear: a cold start pays only for what it uses.
 
-    `clock` is for triggers (which have no orchestration context); orchestrators take time from their context and hand it
-    to their activities.
+    `clock` is for triggers (which have no orchestration context); orchestrators take time from their context and hand
+    it to their activities. `account_url` is the blob endpoint that claim checks must lie below.
     """
 
     compute: Callable[[AzureScope], Compute]
     cluster: Callable[[str], ClusterApi]
     store: Callable[[], BlobStore]
     clock: Callable[[], datetime]
+    account_url: str = ""

@@ -44,8 +44,8 @@ _RULES = {
     "VMSizeNotSupported": _Rule(spot=23 * HOUR, regular=23 * HOUR, zonal=False, any_priority=True),
 }
 
-# An error that nobody has named: long enough to try elsewhere first, short enough to come back.
-_UNNAMED = _Rule(spot=5 * MINUTE, regular=5 * MINUTE, zonal=True, any_priority=False)
+_UNNAMED = 5 * MINUTE
+"""An error that nobody has named says something about its pool alone: long enough to try elsewhere first."""
 
 
 def failure_memory(code: str, message: str, pool: Pool, now: datetime, zone: str = "") -> FailureMemory | None:
@@ -57,7 +57,9 @@ def failure_memory(code: str, message: str, pool: Pool, now: datetime, zone: str
         return None
     if code in _QUOTA:
         return _quota(code, message, pool, now)
-    rule = _RULES.get(code, _UNNAMED)
+    rule = _RULES.get(code)
+    if rule is None:
+        return FailureMemory(pool.sku, "", pool.priority, code, now + timedelta(seconds=_UNNAMED), pool.name)
     is_spot = pool.priority is Priority.SPOT
     return _of_size(
         pool,

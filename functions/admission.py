@@ -1,0 +1,112 @@
+"""From "look now" to work under way: one leader per cluster plans, and what it decides goes on without it."""
+
+from __future__ import annotations
+
+from functions.durable import Json, Orchestration, Registry, Starter, Steps, start_once
+from functions.waiting import attempt, ledger, once
+
+ROUNDS = 5  # plans per history
+FIRST_LEASE = 180.0  # seconds; what a leader gets before it has read the pools file
+
+
+def admit(context: Orchestration) -> Steps[Json]:
+    """{cluster, event, epoch, sequence, snapshot, force}: lead, and plan until nothing newer is known; or follow."""
+    order = context.get_input()
+    view = order.get("view")
+    if view is None:
+        news = {name: order[name] for name in ("event", "epoch", "sequence", "snapshot", "force") if name in order}
+        answer = yield from ledger(context, order, "record", holder=context.instance_id, lease=FIRST_LEASE, **news)
+        if answer["role"] != "lead":
+            return {"role": answer["role"]}
+        view = answer["view"]
+    for _ in range(ROUNDS):
+        generation = view["lead"]["generation"]
+        decision = {"cluster": order["cluster"], "holder": context.instance_id, "generation": generation, "view": view}
+        made = yield context.call_sub_orchestrator("plan_capacity", decision)
+        released = yield from ledger(
+            context,
+            order,
+            "release",
+            holder=context.instance_id,
+            generation=generation,
+            lease=made.get("lease", FIRST_LEASE),
+            settled=made.get("settled", {}),
+        )
+        if released["state"] != "again":
+            return {"role": "lead", "state": released["state"], "plan": made}
+        view = released["view"]
+    context.continue_as_new({**order, "view": view})
+    return {}
+
+
+def plan_capacity(context: Orchestration) -> Steps[Json]:
+    """Plan, verify, record, start; never waits for Azure. {"ok", "settled", "growths", "retirements"}."""
+    order = context.get_input()
+    made = yield from attempt(context, "make_plan", order)
+    if made["ok"] and made["growths"]:
+        made = yield from _verified(context, order, made)
+    if not made["ok"]:
+        return made
+    begun = yield from _begun(context, order, made)
+    return {"ok": True, "settled": made["settled"], "lease": made["lease"], **begun}
+
+
+def _verified(context: Orchestration, order: Json, made: Json) -> Steps[Json]:
+    """The plan, or another one for the pods that are still waiting."""
+    which = {"cluster": order["cluster"], "plan": made["plan"], "snapshot": made["snapshot"]}
+    verified = yield from attempt(context, "verify_pending", which)
+    if not verified["ok"]:
+        return verified
+    if not verified["dropped"]:
+        return made
+    again = yield from attempt(context, "make_plan", order, snapshot=verified["snapshot"])
+    return again
+
+
+def _begun(context: Orchestration, order: Json, made: Json) -> Steps[Json]:
+    if not made["growths"] and not made["retirements"]:
+        return {"growths": 0, "retirements": 0}
+    fields = {name: made[name] for name in ("growths", "retirements", "limit", "spare", "join_timeout")}
+    begun = yield from ledger(context, order, "begin", holder=order["holder"], **fields)
+    starts = [
+        *(_start(order, "grow_pool", growth, made) for growth in made["growths"] if growth["op"] in begun["growths"]),
+        *(
+            _start(order, "retire_node", going, made)
+            for going in made["retirements"]
+            if going["op"] in begun["retirements"]
+        ),
+    ]
+    if starts:
+        yield from once(context, "start_sagas", {"starts": starts})
+    return {"growths": len(begun["growths"]), "retirements": len(begun["retirements"]), "refused": begun["refused"]}
+
+
+def _start(order: Json, saga: str, wish: Json, made: Json) -> Json:
+    prefix = {"grow_pool": "grow", "retire_node": "retire"}[saga]
+    given = {**wish, "cluster": order["cluster"], "join_timeout": made["join_timeout"]}
+    return {"name": saga, "id": f"{prefix}:{wish['op']}", "input": given}
+
+
+def replan(order: Json) -> Json:
+    """The start of another look, on the newest snapshot there is; `op` says what asked for it."""
+    event = f"replan:{order['op']}"
+    return {"name": "admit", "id": event, "input": {"cluster": order["cluster"], "event": event, "force": True}}
+
+
+async def start_sagas(order: Json, client: Starter) -> Json:
+    """Start each {name, id, input} that was never started: the ids are deterministic, so twice is once."""
+    started = [await start_once(client, saga["name"], saga["id"], saga["input"]) for saga in order["starts"]]
+    return {"ok": True, "started": sum(started)}
+
+
+def registry() -> Registry:
+    """Admission and planning, and the activity that starts what was decided."""
+
+    async def starting(order: Json, client: Starter) -> Json:
+        return await start_sagas(order, client)
+
+    starting.__name__ = "start_sagas"
+    made = Registry()
+    made.orchestrator(admit, plan_capacity)
+    made.client_activity(starting)
+    return made

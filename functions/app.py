@@ -1,0 +1,40 @@
+"""The function app: every blueprint, made for one set of services, so that several apps can live in one process."""
+
+from __future__ import annotations
+
+from functions import (
+    admission,
+    entities,
+    evictions,
+    ingest,
+    maintenance,
+    operations,
+    planning,
+    pools,
+    retirement_steps,
+    sagas,
+    status,
+)
+from functions.durable import Untyped, new_app
+from functions.services import Services
+from functions.world import World
+
+
+def create_app(services: Services) -> Untyped:
+    """All functions of Sluice on these services."""
+    world = World(services)
+    return new_app(
+        [
+            ingest.registry(world),
+            admission.registry(),
+            planning.registry(world),
+            sagas.registry(),
+            operations.registry(world),
+            pools.registry(world),
+            retirement_steps.registry(world),
+            evictions.registry(world),
+            maintenance.registry(world),
+            entities.registry(),
+            status.registry(world),
+        ]
+    )

@@ -1,0 +1,118 @@
+"""The door: events come in, snapshots are stored, orchestrations are started under the events' own ids.
+
+A bad event never raises: Event Grid would send its whole batch again and hold back the good ones. It is put among the
+dead letters, with its reason, and done with. What raises is a fault of ours that a redelivery can cure.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import azure.functions as func
+
+from functions.durable import Json, Registry, Starter, start_event
+from functions.evictions import evictions_in
+from functions.outcomes import tell
+from functions.world import World
+from shared.adapters.errors import NotFound
+from shared.events import EventProblem, ParsedEvent, dead_letter_blob, parse_event, read_snapshot
+from shared.model import Snapshot
+from shared.names import DEAD_LETTER_CONTAINER, NODE_EVICTING, snapshot_container
+
+CLUSTERS_KNOWN_FOR = timedelta(seconds=60)  # a new cluster's first event may be dead-lettered for as long as this
+
+
+class Door:
+    """What `ingest` does, apart from how Functions calls it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._clusters: tuple[datetime, list[str]] | None = None
+
+    async def take(self, body: Json, client: Starter) -> str:
+        """What became of one event: "admitted" or the reason of its refusal."""
+        now = self._world.services.clock()
+        try:
+            event, snapshot = self._read(body, now)
+        except EventProblem as problem:
+            self._refuse(body, problem, now)
+            return problem.reason
+        blind = await self._evictions(event, snapshot, now, client)
+        if snapshot is not None and not blind:
+            await self._admit(event, snapshot, client)
+        tell("event", cluster=event.cluster, type=event.type, id=event.id, blind=blind)
+        return "admitted"
+
+    def _read(self, body: Json, now: datetime) -> tuple[ParsedEvent, Snapshot | None]:
+        event = parse_event(body, self._known(now), account_url=self._world.services.account_url)
+        return event, read_snapshot(event, self._claimed(event))
+
+    def _known(self, now: datetime) -> list[str]:
+        if self._clusters is None or now - self._clusters[0] > CLUSTERS_KNOWN_FOR:
+            self._clusters = now, self._world.clusters()
+        return self._clusters[1]
+
+    def _claimed(self, event: ParsedEvent) -> bytes | None:
+        if not event.blob:
+            return None
+        try:
+            return self._world.store.get(snapshot_container(event.cluster), event.blob).data
+        except NotFound as error:
+            raise EventProblem("ClaimRefused", [f"{event.blob}: there is no such blob"]) from error
+
+    def _refuse(self, body: Json, problem: EventProblem, now: datetime) -> None:
+        name, letter = dead_letter_blob(body, problem, now)
+        self._world.store.put(DEAD_LETTER_CONTAINER, name, letter)
+        tell("dead letter", reason=problem.reason, blob=name)
+
+    async def _admit(self, event: ParsedEvent, snapshot: Snapshot, client: Starter) -> None:
+        name = f"{event.data.epoch:010}-{event.data.sequence:012}-{event.id}.json"
+        self._world.put_snapshot(name, snapshot)
+        order = {
+            "cluster": event.cluster,
+            "event": event.id,
+            "epoch": event.data.epoch,
+            "sequence": event.data.sequence,
+            "snapshot": name,
+        }
+        await start_event(client, "admit", event.id, order)
+
+    async def _evictions(self, event: ParsedEvent, snapshot: Snapshot | None, now: datetime, client: Starter) -> bool:
+        """Start a saga for each node that Azure takes away; True when the event's own snapshot does not show them."""
+        if event.type != NODE_EVICTING:
+            return False
+        sagas, unseen = evictions_in(event.data.detail, snapshot, self._world.config(event.cluster), now)
+        for saga in sagas:
+            await start_event(client, saga["name"], saga["id"], saga["input"])
+        if unseen:
+            order = {"cluster": event.cluster, "event": event.id, "notices": unseen}
+            await start_event(client, "look_again", event.id, order)
+        return bool(unseen)
+
+
+def body_of(event: func.CloudEvent | func.EventGridEvent) -> Json:
+    """The event as it was sent. Anything but a CloudEvent is handed on as it is, to be refused by name."""
+    if not isinstance(event, func.CloudEvent):
+        return {"id": event.id, "type": event.event_type, "subject": event.subject, "data": event.get_json()}
+    attributes = {
+        "specversion": event.specversion,
+        "id": event.id,
+        "source": event.source,
+        "type": event.type,
+        "subject": event.subject,
+        "time": event.time.isoformat() if event.time else None,
+        "data": event.get_json(),
+    }
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
+def registry(world: World) -> Registry:
+    """The Event Grid trigger."""
+    door = Door(world)
+    made = Registry()
+
+    async def ingest(event: func.CloudEvent, client: Starter) -> None:
+        await door.take(body_of(event), client)
+
+    made.event_grid(ingest)
+    return made

@@ -1,0 +1,106 @@
+"""The sweep: every five minutes a look at everything, so that a lost event costs time and never correctness."""
+
+from __future__ import annotations
+
+import azure.functions as func
+
+from functions.durable import Json, Orchestration, Registry, Starter, Steps, cluster_saga_runs, is_running
+from functions.outcomes import LOG, tell
+from functions.retiring import COOLDOWN
+from functions.survey import Survey, is_rare_sweep, is_ready, provider_id, sweep_leftovers
+from functions.waiting import attempt, ledger, once
+from functions.world import World, may_retire
+from shared.adapters.errors import NotFound, StaleWrite
+from shared.model import Mode
+
+SCHEDULE = "0 */5 * * * *"
+
+
+def reconcile(context: Orchestration) -> Steps[Json]:
+    """{cluster}: tidy the ledger, look at everything, start what is missing, mend what is broken."""
+    order = context.get_input()
+    tidied = yield from ledger(context, order, "tidy")
+    found = yield from attempt(context, "survey", order, view=tidied["view"])
+    if not found["ok"]:
+        return found
+    if found["failures"]:
+        yield from ledger(context, order, "remember_failure", failures=found["failures"])
+    if found["starts"]:
+        yield from once(context, "start_sagas", {"starts": found["starts"]})
+    for ghost in found["ghosts"]:
+        yield from attempt(context, "bury_node", {**order, **ghost})
+    if found["suspects"]:
+        yield from _mended(context, order, found["suspects"])
+    return {name: len(found[name]) for name in ("failures", "starts", "ghosts", "suspects")} | {"ok": True}
+
+
+def _mended(context: Orchestration, order: Json, suspects: list[Json]) -> Steps[None]:
+    """Nodes whose saga is not there any more go back to work, and out of the ledger."""
+    answer = yield from once(context, "find_lost_sagas", order, suspects=suspects)
+    for lost in answer["lost"]:
+        why = "its saga ended without a word"
+        yield from attempt(context, "keep_node", {**order, **lost}, why=why)
+        fields = {"node": lost["node"], "op": lost["op"], "kept": why, "cooldown": COOLDOWN}
+        yield from ledger(context, order, "end_retirement", **fields)
+
+
+def survey(world: World, order: Json) -> Json:
+    """What is wrong with the cluster, if anything."""
+    config = world.config(order["cluster"])
+    if config.mode is Mode.PAUSED:
+        return {"failures": [], "starts": [], "ghosts": [], "suspects": []}
+    look = Survey(world, config, order)
+    if is_rare_sweep(look.now):
+        sweep_leftovers(world, config, look.now)
+    return look.run()
+
+
+def bury_node(world: World, order: Json) -> Json:
+    """Delete the Node object of a VM that is gone, if both still is so."""
+    pool = world.pool(order["cluster"], order["pool"])
+    api = world.api(order["cluster"])
+    if not may_retire(pool):
+        return {"buried": False}
+    path = f"/api/v1/nodes/{order['node']}"
+    try:
+        node = api.get(path)
+        alive = {each.provider_id.casefold() for each in world.compute_of(pool).instances(pool)}
+        if node["metadata"].get("uid") != order["uid"] or is_ready(node) or provider_id(node) in alive:
+            return {"buried": False}
+        api.delete(path, uid=order["uid"])
+    except (NotFound, StaleWrite):
+        return {"buried": False}
+    tell("node object deleted", cluster=order["cluster"], node=order["node"], pool=pool.name)
+    return {"buried": True}
+
+
+async def sweep_all(world: World, client: Starter) -> None:
+    """Start a sweep of every cluster that is not being swept; one's trouble does not keep the others waiting."""
+    for cluster in world.clusters():
+        instance_id = f"reconcile:{cluster}"
+        try:
+            if not is_running(await client.get_status(instance_id)):
+                await client.start_new("reconcile", instance_id, {"cluster": cluster})
+        except Exception:  # noqa: BLE001 - the SDK raises nothing more specific, and the next cluster shall have its turn
+            LOG.exception("the sweep of cluster %s could not be started", cluster)
+
+
+def registry(world: World) -> Registry:
+    """The timer, the sweep and its activities."""
+
+    async def find_lost_sagas(order: Json, client: Starter) -> Json:
+        """Which of the `suspects` {node, op} have no saga that runs."""
+        lost = [each for each in order["suspects"] if not await cluster_saga_runs(client, each["op"])]
+        return {"ok": True, "lost": lost}
+
+    async def maintenance(timer: func.TimerRequest, client: Starter) -> None:
+        if timer.past_due:
+            tell("sweep is late")
+        await sweep_all(world, client)
+
+    made = Registry()
+    made.orchestrator(reconcile)
+    made.activity(world, survey, bury_node)
+    made.client_activity(find_lost_sagas)
+    made.timer(maintenance, SCHEDULE)
+    return made

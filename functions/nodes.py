@@ -1,0 +1,162 @@
+"""What touches a Node object and the pods on it. Each activity looks anew, and is safe to run twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from functions.outcomes import Busy, Json
+from shared.adapters.errors import NotFound, StaleWrite, Throttled
+from shared.adapters.protocols import ClusterApi
+from shared.drain import movability, node_blocked_by
+from shared.model import Movability
+from shared.names import EVICTING_AT_ANNOTATION, RETIRE_OPERATION_ANNOTATION, RETIRING_TAINT
+
+WRITES = 4
+_TERMINATING = "deletionTimestamp"
+
+
+@dataclass(slots=True)
+class Load:
+    """The pods of a node that a drain is concerned with."""
+
+    moving: list[Json] = field(default_factory=list)
+    ending: list[Json] = field(default_factory=list)  # evicted already, not gone yet
+    blocked: str = ""
+
+    @property
+    def remaining(self) -> int:
+        """How many pods must still go."""
+        return len(self.moving) + len(self.ending)
+
+
+def path_of(node: str) -> str:
+    """The API path of a node."""
+    return f"/api/v1/nodes/{node}"
+
+
+def name_of(item: Json) -> str:
+    """namespace/name, as messages show it."""
+    meta = item["metadata"]
+    return f"{meta.get('namespace', 'default')}/{meta['name']}"
+
+
+def read_node(api: ClusterApi, order: Json) -> Json:
+    """The Node, if it still is the one that was meant. Raises NotFound when it is gone, or another bears its name."""
+    node = api.get(path_of(order["node"]))
+    if order.get("uid") and node["metadata"].get("uid") != order["uid"]:
+        raise NotFound(f"node {order['node']} was replaced by another one of its name")
+    return node
+
+
+def holder_of(node: Json) -> str:
+    """The operation whose cordon the node bears, or ""."""
+    annotations: Mapping[str, str] = node["metadata"].get("annotations") or {}
+    return annotations.get(RETIRE_OPERATION_ANNOTATION, "")
+
+
+def is_cordoned(node: Json) -> bool:
+    """Whether anybody has cordoned it."""
+    return bool(node.get("spec", {}).get("unschedulable"))
+
+
+def refuse_foreign(node: Json, op: str) -> None:
+    """Raises Busy for a node that an administrator, its own annotations or another operation keeps."""
+    name, holder = node["metadata"]["name"], holder_of(node)
+    if holder and holder != op:
+        raise Busy("duplicate", f"operation {holder} is at work on node {name}")
+    if is_cordoned(node) and not holder:
+        raise Busy("foreign", "cordoned by an administrator")
+    opted_out = node_blocked_by(node["metadata"].get("annotations") or {})
+    if opted_out:
+        raise Busy("opted-out", opted_out)
+
+
+def cordon(api: ClusterApi, order: Json, **annotations: str) -> Json:
+    """Taint, annotate and cordon in one guarded write. Raises StaleWrite when others keep writing."""
+    for _ in range(WRITES):
+        node = read_node(api, order)
+        if holder_of(node) == order["op"] and is_cordoned(node) and _tainted(node):
+            return node
+        others = [taint for taint in node.get("spec", {}).get("taints") or [] if taint["key"] != RETIRING_TAINT]
+        ours = {"key": RETIRING_TAINT, "value": order["op"], "effect": "NoSchedule"}
+        notes = {RETIRE_OPERATION_ANNOTATION: order["op"], **annotations}
+        try:
+            return _write(api, node, {"unschedulable": True, "taints": [*others, ours]}, notes)
+        except StaleWrite:
+            continue
+    raise StaleWrite(f"node {order['node']} was changed by others each time it was to be cordoned")
+
+
+def uncordon(api: ClusterApi, node_name: str, op: str) -> bool:
+    """Undo our cordon, and nobody else's; False when there was nothing of ours to undo."""
+    for _ in range(WRITES):
+        try:
+            node = api.get(path_of(node_name))
+        except NotFound:
+            return False
+        if holder_of(node) != op:
+            return False
+        others = [taint for taint in node.get("spec", {}).get("taints") or [] if taint["key"] != RETIRING_TAINT]
+        notes = {RETIRE_OPERATION_ANNOTATION: None, EVICTING_AT_ANNOTATION: None}
+        try:
+            _write(api, node, {"unschedulable": None, "taints": others or None}, notes)
+        except StaleWrite:
+            continue
+        return True
+    raise StaleWrite(f"node {node_name} was changed by others each time it was to be uncordoned")
+
+
+def _tainted(node: Json) -> bool:
+    return any(taint["key"] == RETIRING_TAINT for taint in node.get("spec", {}).get("taints") or [])
+
+
+def _write(api: ClusterApi, node: Json, spec: Json, annotations: Mapping[str, Any]) -> Json:
+    meta = {"resourceVersion": node["metadata"]["resourceVersion"], "annotations": dict(annotations)}
+    return api.patch(path_of(node["metadata"]["name"]), {"metadata": meta, "spec": spec})
+
+
+def load_of(api: ClusterApi, node: str) -> Load:
+    """The pods on the node just now, by what a drain has to do about them."""
+    pods, _ = api.list("/api/v1/pods", field_selector=f"spec.nodeName={node}")
+    load = Load()
+    for pod in pods:
+        ending = _TERMINATING in pod["metadata"]
+        what, why = movability(_as_if_staying(pod) if ending else pod)
+        if what is Movability.STAYS:
+            continue
+        if ending:
+            load.ending.append(pod)
+        elif what is Movability.BLOCKS:
+            load.blocked = load.blocked or f"{name_of(pod)}: {why}"
+        else:
+            load.moving.append(pod)
+    return load
+
+
+def _as_if_staying(pod: Json) -> Json:
+    meta = {name: value for name, value in pod["metadata"].items() if name != _TERMINATING}
+    return {**pod, "metadata": meta}
+
+
+def attached_volumes(api: ClusterApi, node: str) -> list[str]:
+    """Volumes that the attach/detach controller still holds on the node: its VM must not go while there are any."""
+    found, _ = api.list("/apis/storage.k8s.io/v1/volumeattachments")
+    return [item["metadata"]["name"] for item in found if item.get("spec", {}).get("nodeName") == node]
+
+
+def evict_all(api: ClusterApi, pods: list[Json], grace_seconds: int | None) -> list[str]:
+    """Ask the Eviction API once for each pod; the names of those that a PodDisruptionBudget holds for now."""
+    held = []
+    for pod in pods:
+        meta = pod["metadata"]
+        wanted = pod.get("spec", {}).get("terminationGracePeriodSeconds")
+        grace = None if grace_seconds is None or (wanted is not None and wanted <= grace_seconds) else grace_seconds
+        try:
+            api.evict(meta.get("namespace", "default"), meta["name"], meta.get("uid", ""), grace_seconds=grace)
+        except Throttled:
+            held.append(name_of(pod))
+        except (NotFound, StaleWrite):
+            continue  # gone, or another pod has its name: the next look tells
+    return held

@@ -1,0 +1,85 @@
+"""Waiting for what is not ours to hurry: an Azure operation, and the write lock of a pool."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from functions.durable import Json, Orchestration, Registry, Steps
+from functions.outcomes import no
+from functions.waiting import attempt, clock, draw, ledger, pause, until
+from functions.world import World
+from shared.ledger import moment, stamp
+
+LADDER = (2.0, 3.0, 5.0, 10.0)  # seconds between polls; the last one repeats
+POLLS_PER_HISTORY = 10  # replaying is quadratic in the history's length
+PATIENCE = timedelta(minutes=60)  # Azure gives up sooner itself; a lost operation must not be asked after for ever
+LOCK_TRIES = 8  # per history
+LOCK_PAUSE = 3.0
+LOCK_PATIENCE = timedelta(minutes=10)
+
+
+def await_operation(context: Orchestration) -> Steps[Json]:
+    """Poll {cluster, pool, budget, token} until it is over: {"ok", "done", "code", "message"}."""
+    order = context.get_input()
+    polls = order.get("polls", 0)
+    deadline = order.get("deadline") or stamp(context.current_utc_datetime + PATIENCE)
+    if polls:
+        yield from draw(context, order, POLLS_PER_HISTORY)
+    wait = LADDER[min(polls, len(LADDER) - 1)]
+    for _ in range(POLLS_PER_HISTORY):
+        yield from pause(context, wait)
+        status = yield from attempt(context, "poll_operation", order)
+        if not status["ok"] or status["status"]["done"]:
+            return _over(status)
+        polls += 1
+        wait = max(LADDER[min(polls, len(LADDER) - 1)], status["status"]["retry_after"] or 0.0)
+    if until(context, deadline) <= 0:
+        return no("unfinished", "Azure has not ended the operation", done=False, code="OperationTimedOut", message="")
+    context.continue_as_new({**order, "polls": polls, "deadline": deadline})
+    return {}
+
+
+def _over(status: Json) -> Json:
+    """A poll that could not be made leaves the operation open: its instances will tell."""
+    if not status["ok"]:
+        return {**status, "done": False, "message": status["reason"]}
+    return {name: status["status"][name] for name in ("ok", "done", "code", "message")}
+
+
+def take_pool(context: Orchestration) -> Steps[Json]:
+    """Wait for a pool's lock, in turns: the ledger's answer, or {"granted": false} after ten minutes."""
+    order = context.get_input()
+    deadline = order.get("deadline") or stamp(context.current_utc_datetime + LOCK_PATIENCE)
+    wanted = {name: order[name] for name in ("pool", "holder", "seconds")}
+    for _ in range(LOCK_TRIES):
+        yield from pause(context, LOCK_PAUSE)
+        answer = yield from ledger(context, order, "lock_pool", **wanted)
+        if answer["granted"]:
+            return answer
+    if moment(deadline) <= moment(clock(context)):
+        return {"granted": False}
+    context.continue_as_new({**order, "deadline": deadline})
+    return {}
+
+
+def poll_operation(world: World, order: Json) -> Json:
+    """Ask once how the operation behind {token} stands."""
+    status = world.compute(order["cluster"], order["pool"]).poll(order["token"])
+    return {
+        "status": {
+            "ok": status.ok,
+            "done": status.done,
+            "code": status.code,
+            "message": status.message[:500],
+            "retry_after": status.retry_after,
+        }
+    }
+
+
+def registry(world: World) -> Registry:
+    """The two waits, and the poll."""
+
+    made = Registry()
+    made.orchestrator(await_operation, take_pool)
+    made.activity(world, poll_operation)
+    return made

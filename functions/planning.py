@@ -1,0 +1,195 @@
+"""Deciding: from the newest snapshot, the pools file and the ledger to a plan, and what of it may be begun."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+import orjson
+
+from functions.durable import Registry
+from functions.outcomes import Json, tell
+from functions.world import World, budget_key, may_grow, may_retire
+from shared import arrivals
+from shared.adapters.errors import NotFound
+from shared.adapters.protocols import ClusterApi
+from shared.ledger import moment, planning_ledger
+from shared.model import Config, Mode, NodeView, Plan, PodClass, PodRef, PoolKind, Snapshot
+from shared.planning import plan
+
+LATEST = "latest.json"
+SAMPLE = 20  # pods per class that are read again before anything is bought for the class
+VM_CHUNK = 8  # stand-alone VMs per growth: each has an operation of its own to await
+SET_CHUNK = 100  # scale set VMs per growth: what a placement group takes, and few enough to name in the ledger
+MOST_STARTS = 40  # of growths, and of retirements, per plan: an order has 32 kB; the next plan goes on
+STATUS_UNSERVED = 20
+STATUS_PODS = 5
+
+
+def make_plan(world: World, order: Json) -> Json:
+    """{cluster, holder, generation, view, snapshot?} -> what to begin; the plan itself goes into a blob."""
+    config = world.config(order["cluster"])
+    name = order.get("snapshot") or order["view"]["snapshot"]
+    base = {"lease": config.timing.lead_lease, "settled": {}, "growths": [], "retirements": []}
+    if not name or config.mode is Mode.PAUSED:
+        return {**base, "why": "paused" if name else "no snapshot has come in yet"}
+    snapshot = world.snapshot(order["cluster"], name)
+    settled = arrivals.arrived(snapshot, order["view"])
+    view = arrivals.without_arrived(order["view"], settled, snapshot)
+    decided = plan(snapshot, config, planning_ledger(view), moment(order["now"]))
+    made = {**base, **_to_begin(order, config, snapshot, decided), "settled": settled, "snapshot": name}
+    _store(world, order, config, decided, made)
+    return made
+
+
+def verify_pending(world: World, order: Json) -> Json:
+    """Read again the pods that nodes are to be bought for: {"dropped", "snapshot"}, without those that are gone."""
+    snapshot = world.snapshot(order["cluster"], order["snapshot"])
+    wanted = _bought_for(world.document(order["cluster"], order["plan"]))
+    api = world.api(order["cluster"])
+    kept = [_still_pending(api, pods, wanted) for pods in snapshot.pending]
+    dropped = sum(len(pods.pods) for pods in snapshot.pending) - sum(len(pods.pods) for pods in kept)
+    if not dropped:
+        return {"dropped": 0}
+    name = f"verified/{order['plan']}"
+    world.put_snapshot(name, replace(snapshot, pending=tuple(pods for pods in kept if pods.pods)))
+    return {"dropped": dropped, "snapshot": name}
+
+
+def _to_begin(order: Json, config: Config, snapshot: Snapshot, decided: Plan) -> Json:
+    name = f"{operation_id(order['cluster'], order['holder'], str(order['generation']))}.json"
+    growths = list(_growths(order, config, decided))[:MOST_STARTS]
+    nodes = {node.name: node for node in snapshot.nodes}
+    retirements = [
+        _retirement(order, config, nodes[going.node], going.reason, name)
+        for going in decided.retirements
+        if _may_go(config, nodes.get(going.node))
+    ][:MOST_STARTS]
+    ours = [node for node in snapshot.nodes if node.pool]
+    counts = Counter(node.pool for node in ours)
+    return {
+        "plan": name,
+        "growths": growths,
+        "retirements": retirements,
+        "limit": max(1, int(len(ours) * config.scale_down.max_parallel_fraction)),
+        "spare": {pool.name: max(0, counts[pool.name] - pool.minimum) for pool in config.pools},
+        "join_timeout": config.timing.node_join_timeout,
+    }
+
+
+def operation_id(*parts: str) -> str:
+    """A short id that the same decision always gets: a re-run names the same operations."""
+    return hashlib.sha256("|".join(parts).encode()).hexdigest()[:10]
+
+
+def _growths(order: Json, config: Config, decided: Plan) -> Iterable[Json]:
+    wanted = Counter({delta.pool: delta.add for delta in decided.deltas})
+    wanted.update(decided.top_up)
+    for pool in config.pools:
+        if not may_grow(pool):
+            continue
+        size = VM_CHUNK if pool.kind is PoolKind.VM else SET_CHUNK
+        for start in range(0, wanted[pool.name], size):
+            yield {
+                "op": operation_id(order["cluster"], order["holder"], str(order["generation"]), pool.name, str(start)),
+                "pool": pool.name,
+                "add": min(size, wanted[pool.name] - start),
+                "kind": pool.kind.value,
+                "budget": budget_key(pool),
+            }
+
+
+def _may_go(config: Config, node: NodeView | None) -> bool:
+    pool = config.pool(node.pool) if node is not None else None
+    return pool is not None and may_retire(pool)
+
+
+def _retirement(order: Json, config: Config, node: NodeView, reason: str, plan_name: str) -> Json:
+    pool = config.pool(node.pool)
+    return {
+        "op": operation_id(order["cluster"], order["holder"], str(order["generation"]), "retire", node.name),
+        "node": node.name,
+        "pool": node.pool,
+        "uid": node.uid,
+        "reason": reason,
+        "plan": plan_name,
+        "drain_timeout": config.scale_down.drain_timeout,
+        "budget": budget_key(pool) if pool is not None else "",
+    }
+
+
+def _store(world: World, order: Json, config: Config, decided: Plan, made: Json) -> None:
+    """The whole plan where somebody will read it again; its summary always, for status."""
+    if made["growths"] or made["retirements"]:
+        document = orjson.loads(orjson.dumps(decided, default=list))
+        world.put_document(order["cluster"], made["plan"], {**document, "made_at": order["now"]})
+    summary = summary_of(decided, config, order["now"], made["snapshot"])
+    world.put_document(order["cluster"], LATEST, summary)
+    if decided.deltas or decided.unserved or decided.retirements:
+        said = {name: summary[name] for name in ("mode", "deltas", "retirements", "unserved_pods")}
+        tell("planned", cluster=order["cluster"], plan=made["plan"], **said)
+
+
+def summary_of(decided: Plan, config: Config, now: str, snapshot: str) -> Json:
+    """What the status page shows of a plan; in observe mode it is what would have been done."""
+    return {
+        "made_at": now,
+        "mode": config.mode.value,
+        "modes": {pool.name: pool.mode.value for pool in config.pools},
+        "snapshot": snapshot,
+        "deltas": {delta.pool: delta.add for delta in decided.deltas},
+        "top_up": dict(decided.top_up),
+        "retirements": {going.node: going.reason for going in decided.retirements},
+        "kept": dict(decided.kept),
+        "fits_existing": sum(len(placed.pods) for placed in decided.fits_existing),
+        "fits_upcoming": sum(len(placed.pods) for placed in decided.fits_upcoming),
+        "unserved_pods": sum(len(group.pods) for group in decided.unserved),
+        "unserved": [
+            {
+                "pods": [str(pod) for pod in group.pods[:STATUS_PODS]],
+                "more": max(0, len(group.pods) - STATUS_PODS),
+                "reasons": dict(group.reasons),
+            }
+            for group in decided.unserved[:STATUS_UNSERVED]
+        ],
+        "cost_per_hour": decided.cost_per_hour,
+        "notes": list(decided.notes),
+    }
+
+
+def _bought_for(document: Json) -> frozenset[tuple[str, str, str]]:
+    return frozenset(
+        (pod["namespace"], pod["name"], pod["uid"])
+        for delta in document["deltas"]
+        for node in delta["nodes"]
+        for pod in node["pods"]
+    )
+
+
+def _still_pending(api: ClusterApi, group: PodClass, wanted: frozenset[tuple[str, str, str]]) -> PodClass:
+    """The class without sampled pods that wait no more; empty when none of the sample does."""
+    sample = [pod for pod in group.pods if (pod.namespace, pod.name, pod.uid) in wanted][:SAMPLE]
+    gone = {pod for pod in sample if not _waits(api, pod)}
+    if sample and len(gone) == len(sample):
+        return PodClass(group.shape, ())
+    return PodClass(group.shape, tuple(pod for pod in group.pods if pod not in gone)) if gone else group
+
+
+def _waits(api: ClusterApi, pod: PodRef) -> bool:
+    try:
+        found = api.get(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
+    except NotFound:
+        return False
+    meta = found["metadata"]
+    same = not pod.uid or meta.get("uid", "") == pod.uid
+    return same and "deletionTimestamp" not in meta and not found.get("spec", {}).get("nodeName")
+
+
+def registry(world: World) -> Registry:
+    """The activities of deciding."""
+
+    made = Registry()
+    made.activity(world, make_plan, verify_pending)
+    return made

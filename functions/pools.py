@@ -1,0 +1,207 @@
+"""What touches a pool's machines. Every activity reads anew before it writes, and is safe to run twice."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import orjson
+
+from functions.durable import Registry
+from functions.outcomes import Json, no, tell
+from functions.world import World, may_grow
+from shared.adapters.errors import CapacityMissing, NotFound, OutsideError, Rejected
+from shared.adapters.protocols import Instance
+from shared.failures import failure_memory
+from shared.ledger import failure_entry, moment
+from shared.model import Pool, PoolKind
+from shared.names import CLUSTER_TAG, CONFIG_CONTAINER, OPERATION_TAG, POOL_TAG
+from shared.provider_id import parse
+
+CLOCK_SKEW = timedelta(seconds=5)  # between Azure's creation times and ours
+FAILED = "Failed"
+GOING = "Deleting"
+MISSING = "InstancesMissing"
+NEVER_JOINED = "NodeNeverJoined"
+MOST_NAMED = 500  # an answer has 32 kB
+
+
+def read_pool(world: World, order: Json) -> Json:
+    """The pool's size just now: {"capacity", "etag", "present", "maximum"}."""
+    pool = world.pool(order["cluster"], order["pool"])
+    if not may_grow(pool):
+        return _forbidden(pool)
+    compute = world.compute_of(pool)
+    scale_set = compute.scale_set(pool)
+    present = len(compute.instances(pool))
+    size = {"capacity": scale_set.capacity, "etag": scale_set.etag, "present": present}
+    return {**size, "maximum": pool.maximum}
+
+
+def write_capacity(world: World, order: Json) -> Json:
+    """Ask for `target` instances in all, if the scale set still is as read."""
+    pool = world.pool(order["cluster"], order["pool"])
+    if not may_grow(pool):
+        return _forbidden(pool)
+    token = world.compute_of(pool).begin_capacity(pool, order["target"], order["etag"])
+    tell("capacity asked", cluster=order["cluster"], pool=pool.name, op=order["op"], target=order["target"])
+    return {"token": token}
+
+
+def lower_capacity(world: World, order: Json) -> Json:
+    """Give back capacity that has no instance: exactly down to the instances just listed, and never below."""
+    pool = world.pool(order["cluster"], order["pool"])
+    if not may_grow(pool):
+        return _forbidden(pool)
+    compute = world.compute_of(pool)
+    scale_set = compute.scale_set(pool)
+    live = len(compute.instances(pool))
+    if scale_set.capacity <= live:
+        return {"token": ""}
+    tell("capacity lowered", cluster=order["cluster"], pool=pool.name, was=scale_set.capacity, to=live)
+    return {"token": compute.begin_capacity(pool, live, scale_set.etag)}
+
+
+def create_vms(world: World, order: Json) -> Json:
+    """Create up to `add` stand-alone VMs named after the operation, as far as the pool's maximum leaves room."""
+    pool = world.pool(order["cluster"], order["pool"])
+    if not may_grow(pool):
+        return _forbidden(pool)
+    return _create_vms(world, pool, order)
+
+
+def inspect_growth(world: World, order: Json) -> Json:
+    """What a growth came to, by its instances: candidates to claim (ready ones first), failed ones, failures."""
+    pool = world.pool(order["cluster"], order["pool"])
+    instances = world.compute_of(pool).instances(pool) if order["asked_azure"] else []
+    mine = [each for each in instances if _is_of(each, order)]
+    failed = [each for each in mine if _failed(each)]
+    good = sorted((each for each in mine if not _failed(each) and each.provisioning_state != GOING), key=_likeliest)
+    found = {
+        "candidates": [each.instance_id for each in good[:MOST_NAMED]],
+        "failed": [each.instance_id for each in failed],
+        "creating": sum(each.provisioning_state != "Succeeded" for each in good),
+    }
+    return {**found, **_failures(pool, order, failed, len(good))}
+
+
+def delete_instances(world: World, order: Json) -> Json:
+    """Delete the instances `failed`, if they still are what they were listed for: failed, or never joined."""
+    pool = world.pool(order["cluster"], order["pool"])
+    if not may_grow(pool):
+        return _forbidden(pool)
+    compute = world.compute_of(pool)
+    listed = [each for each in compute.instances(pool) if each.instance_id in order["failed"]]
+    machines = _machines_of_nodes(world, order["cluster"])
+    doomed = [each.instance_id for each in listed if _is_useless(each, machines) and not each.undeletable_disks]
+    if not doomed:
+        return {"token": ""}
+    tell("instances deleted", cluster=order["cluster"], pool=pool.name, op=order["op"], instances=doomed)
+    return {"token": compute.begin_delete(pool, doomed)}
+
+
+def _forbidden(pool: Pool) -> Json:
+    return no("mode", f"pool {pool.name} is in mode {pool.mode.value}: nothing is written")
+
+
+def _is_of(instance: Instance, order: Json) -> bool:
+    """Whether the instance may belong to the growth: created for it by name, or since it was asked for."""
+    if order["kind"] == PoolKind.VM.value:
+        return instance.tags.get(OPERATION_TAG) == order["op"] or f"-{order['op']}-" in instance.name
+    return instance.created_at is None or instance.created_at >= moment(order["asked"]) - CLOCK_SKEW
+
+
+def _failed(instance: Instance) -> bool:
+    return bool(instance.failure) or instance.provisioning_state == FAILED
+
+
+def _likeliest(instance: Instance) -> tuple[bool, float, str]:
+    """Those that are ready before those that may still fail, the youngest first."""
+    age = -instance.created_at.timestamp() if instance.created_at else 0.0
+    return instance.provisioning_state != "Succeeded", age, instance.instance_id
+
+
+def _failures(pool: Pool, order: Json, failed: list[Instance], good: int) -> Json:
+    """What to remember, and whether to plan again: not where the mode forbids to go on."""
+    if order["code"] == "mode":
+        return {"failures": [], "again": False}
+    now = moment(order["now"])
+    named = [(order["code"], order["message"], "")] if order["code"] else []
+    named += [(each.failure or FAILED, "", each.zone) for each in failed]
+    if good < order["add"] and not named:
+        named = [(MISSING, "", "")]
+    memories = [failure_memory(code, message, pool, now, zone) for code, message, zone in named]
+    if good < order["add"] and not any(memories):
+        memories = [failure_memory(MISSING, "", pool, now)]
+    entries = [failure_entry(memory) for memory in memories if memory is not None]
+    for entry in entries:
+        tell("azure refused", cluster=order["cluster"], op=order["op"], **{**entry, "pool": pool.name})
+    return {"failures": entries[:8], "again": True}
+
+
+def _machines_of_nodes(world: World, cluster: str) -> frozenset[str]:
+    nodes, _ = world.api(cluster).list("/api/v1/nodes")
+    return frozenset(node.get("spec", {}).get("providerID", "").casefold() for node in nodes)
+
+
+def _is_useless(instance: Instance, machines: frozenset[str]) -> bool:
+    return _failed(instance) or instance.provider_id.casefold() not in machines
+
+
+def _create_vms(world: World, pool: Pool, order: Json) -> Json:
+    compute = world.compute_of(pool)
+    names = [f"{pool.resource}-{order['op']}-{number}" for number in range(order["add"])]
+    strangers = sum(each.name not in names for each in compute.instances(pool))
+    names = names[: max(0, pool.maximum - strangers)]
+    if not names:
+        return no("full", f"pool {pool.name} is at its maximum of {pool.maximum}")
+    template = _template(world, pool)
+    tags = {CLUSTER_TAG: order["cluster"], POOL_TAG: pool.name, OPERATION_TAG: order["op"]}
+    tokens: list[str] = []
+    for number, name in enumerate(names):
+        zone = pool.zones[number % len(pool.zones)] if pool.zones else ""
+        try:
+            tokens.append(compute.begin_create_vm(pool, name, zone, tags, template))
+        except CapacityMissing as error:
+            return {**no("capacity", error.message[:500], code=error.code), "tokens": tokens, "target": len(names)}
+        except OutsideError:
+            if not tokens:
+                raise
+            break
+    tell("machines asked", cluster=order["cluster"], pool=pool.name, op=order["op"], count=len(tokens))
+    return {"tokens": tokens, "target": strangers + len(tokens)}
+
+
+def _template(world: World, pool: Pool) -> Json:
+    try:
+        blob = world.store.get(CONFIG_CONTAINER, pool.template)
+    except NotFound as error:
+        raise Rejected(
+            f"pool {pool.name}: template {pool.template!r} is not in the container {CONFIG_CONTAINER}"
+        ) from error
+    try:
+        body: Json = orjson.loads(blob.data)
+    except orjson.JSONDecodeError as error:
+        raise Rejected(f"pool {pool.name}: template {pool.template!r} is not JSON: {error}") from error
+    return body
+
+
+def unjoined(instances: list[Instance], machines: frozenset[str], now: datetime, join_timeout: float) -> list[str]:
+    """Instances that have had their time to become a node, and did not; one without a creation time is left alone."""
+    old = now - timedelta(seconds=join_timeout)
+    return [
+        each.instance_id
+        for each in instances
+        if each.created_at is not None
+        and each.created_at < old
+        and each.provisioning_state != GOING
+        and each.provider_id.casefold() not in machines
+        and parse(each.provider_id) is not None
+    ]
+
+
+def registry(world: World) -> Registry:
+    """The activities of growing a pool, and of clearing up what failed."""
+
+    made = Registry()
+    made.activity(world, read_pool, write_capacity, lower_capacity, create_vms, inspect_growth, delete_instances)
+    return made

@@ -1,0 +1,257 @@
+"""The steps of taking a node away. Before each one that destroys, everything that it depends on is read again."""
+
+from __future__ import annotations
+
+from functions import nodes
+from functions.durable import Registry
+from functions.outcomes import Busy, Json, no, tell
+from functions.world import World, may_grow, may_retire
+from shared.adapters.errors import NotFound, StaleWrite
+from shared.adapters.protocols import ClusterApi, Compute, Instance
+from shared.ledger import moment
+from shared.model import Pool
+from shared.names import EVICTING_AT_ANNOTATION
+from shared.provider_id import parse
+
+GOING = "Deleting"
+EVICTION_MARGIN = 2  # seconds of the notice that are left to the kubelet
+
+
+def cordon_node(world: World, order: Json) -> Json:
+    """Check that the node still may go, cordon it, and check again what came in between."""
+    pool = _shrinking(world, order)
+    api = world.api(order["cluster"])
+    node = nodes.read_node(api, order)
+    nodes.refuse_foreign(node, order["op"])
+    expected = _expected_pods(world, order)
+    _refuse_busy(api, order["node"], expected)
+    _refuse_stuck_disks(_instance_of(world, pool, node))
+    nodes.cordon(api, order)
+    return _load(api, order, expected)
+
+
+def cordon_evicting(world: World, order: Json) -> Json:
+    """Cordon a node that Azure takes away, whoever is on it, and note when."""
+    pool = world.pool(order["cluster"], order["pool"])
+    if not may_grow(pool):
+        raise Busy("mode", f"pool {pool.name} is in mode {pool.mode.value}: nothing is written")
+    api = world.api(order["cluster"])
+    nodes.cordon(api, order, **{EVICTING_AT_ANNOTATION: order["deadline"]})
+    tell("evicting", cluster=order["cluster"], node=order["node"], deadline=order["deadline"])
+    return {"remaining": nodes.load_of(api, order["node"]).remaining}
+
+
+def drain_pass(world: World, order: Json) -> Json:
+    """Evict what is left, once each: {"remaining", "held", "volumes", "waiting_for"}."""
+    if order.get("grace_until"):
+        return _forced_pass(world, order)
+    _shrinking(world, order)
+    api = world.api(order["cluster"])
+    _refuse_lost(nodes.read_node(api, order), order)
+    load = nodes.load_of(api, order["node"])
+    if load.blocked:
+        raise Busy("blocked", load.blocked)
+    held = nodes.evict_all(api, load.moving, None)
+    volumes = nodes.attached_volumes(api, order["node"])
+    return _progress(load, held, volumes)
+
+
+def delete_node_vm(world: World, order: Json) -> Json:
+    """Under the pool's lock: look at everything again, then delete the VM by its instance id."""
+    pool = _shrinking(world, order)
+    api = world.api(order["cluster"])
+    node = nodes.read_node(api, order)
+    _refuse_lost(node, order)
+    _refuse_busy(api, order["node"], frozenset())
+    volumes = nodes.attached_volumes(api, order["node"])
+    if volumes:
+        return no("volumes", f"volumes are still attached: {', '.join(volumes[:3])}")
+    compute = world.compute_of(pool)
+    instances = compute.instances(pool)
+    mine = _of_node(instances, node)
+    if parse(node.get("spec", {}).get("providerID", "")) is None:
+        raise Busy("unknown-vm", "its providerID names no Azure VM")
+    if mine is None:
+        return {"token": "", "vm": {"instance_id": _machine(node), "nics": [], "os_disk": ""}}
+    _refuse_stuck_disks(mine)
+    _refuse_below_minimum(pool, instances, mine)
+    tell("vm deleted", cluster=order["cluster"], node=order["node"], pool=pool.name, op=order["op"])
+    vm = {"instance_id": mine.instance_id, "nics": list(mine.nics), "os_disk": mine.os_disk}
+    return {
+        "token": "" if mine.provisioning_state == GOING else compute.begin_delete(pool, [mine.instance_id]),
+        "vm": vm,
+    }
+
+
+def finish_retirement(world: World, order: Json) -> Json:
+    """{"gone"}: whether VM, NICs, OS disk and Node are; what is ours and left over is deleted on the way."""
+    pool = world.pool(order["cluster"], order["pool"])
+    compute = world.compute_of(pool)
+    if not _vm_is_gone(compute, pool, order["vm"]["instance_id"]):
+        return {"gone": False, "waiting_for": "the VM"}
+    attached = _clear_leftovers(compute, pool, order["vm"])
+    if attached:
+        return {"gone": False, "waiting_for": attached}
+    _delete_node_object(world.api(order["cluster"]), order)
+    tell("retired", cluster=order["cluster"], node=order["node"], pool=pool.name, op=order["op"])
+    return {"gone": True}
+
+
+def finish_eviction(world: World, order: Json) -> Json:
+    """{"gone"}: whether Azure has taken the VM; if so the Node object goes too, where nodes may go at all."""
+    pool = world.pool(order["cluster"], order["pool"])
+    if not _vm_is_gone(world.compute_of(pool), pool, order["instance"]):
+        return {"gone": False}
+    if may_retire(pool):
+        _delete_node_object(world.api(order["cluster"]), order)
+    tell("evicted", cluster=order["cluster"], node=order["node"], pool=pool.name)
+    return {"gone": True}
+
+
+def keep_node(world: World, order: Json) -> Json:
+    """Undo our cordon, and keep the reason where `status` finds it. Undoing is done in every mode: it takes back."""
+    world.put_document(
+        order["cluster"],
+        f"nodes/{order['node']}.json",
+        {"node": order["node"], "pool": order["pool"], "op": order["op"], "at": order["now"], "kept": order["why"]},
+    )
+    undone = nodes.uncordon(world.api(order["cluster"]), order["node"], order["op"])
+    tell("node stays", cluster=order["cluster"], node=order["node"], op=order["op"], why=order["why"])
+    return {"uncordoned": undone}
+
+
+def _shrinking(world: World, order: Json) -> Pool:
+    pool = world.pool(order["cluster"], order["pool"])
+    if not may_retire(pool):
+        raise Busy("mode", f"pool {pool.name} is in mode {pool.mode.value}: no node is taken away")
+    return pool
+
+
+def _expected_pods(world: World, order: Json) -> frozenset[str]:
+    """The uids of the pods that the plan has found another place for; no other pod may be on the node."""
+    if not order.get("plan"):
+        return frozenset()
+    document = world.document(order["cluster"], order["plan"])
+    planned = [going for going in document["retirements"] if going["node"] == order["node"]]
+    return frozenset(pod["uid"] for going in planned for move in going["moves"] for pod in move["pods"])
+
+
+def _refuse_busy(api: ClusterApi, node: str, expected: frozenset[str]) -> nodes.Load:
+    load = nodes.load_of(api, node)
+    if load.blocked:
+        raise Busy("blocked", load.blocked)
+    newcomer = next((pod for pod in load.moving if pod["metadata"].get("uid", "") not in expected), None)
+    if newcomer is not None:
+        raise Busy("busy", f"busy again: {nodes.name_of(newcomer)} has come")
+    return load
+
+
+def _load(api: ClusterApi, order: Json, expected: frozenset[str]) -> Json:
+    """After the cordon; a newcomer found now is told by Busy, and the saga uncordons."""
+    load = _refuse_busy(api, order["node"], expected)
+    return {"remaining": load.remaining, "volumes": len(nodes.attached_volumes(api, order["node"]))}
+
+
+def _refuse_lost(node: Json, order: Json) -> None:
+    if nodes.holder_of(node) != order["op"] or not nodes.is_cordoned(node):
+        raise Busy("lost", "somebody took our cordon off the node")
+
+
+def _refuse_stuck_disks(instance: Instance | None) -> None:
+    """A data disk that is not ours and would go with the VM: rather keep a VM than lose somebody's data."""
+    if instance is not None and instance.undeletable_disks:
+        raise Busy(
+            "disks", f"data disk {instance.undeletable_disks[0]} is set to be deleted with the VM: set it to Detach"
+        )
+
+
+def _refuse_below_minimum(pool: Pool, instances: list[Instance], mine: Instance) -> None:
+    others = sum(each.provisioning_state != GOING and each is not mine for each in instances)
+    if mine.provisioning_state != GOING and others < pool.minimum:
+        raise Busy("minimum", f"pool {pool.name} would fall below its minimum of {pool.minimum}")
+
+
+def _forced_pass(world: World, order: Json) -> Json:
+    """A pass against the clock: the VM goes at the deadline whatever a pod would rather have."""
+    pool = world.pool(order["cluster"], order["pool"])
+    if not may_grow(pool):
+        raise Busy("mode", f"pool {pool.name} is in mode {pool.mode.value}: nothing is written")
+    api = world.api(order["cluster"])
+    _refuse_lost(nodes.read_node(api, order), order)
+    load = nodes.load_of(api, order["node"])
+    left = (moment(order["grace_until"]) - moment(order["now"])).total_seconds() - EVICTION_MARGIN
+    held = nodes.evict_all(api, load.moving, max(1, int(left)))
+    return _progress(load, held, [])
+
+
+def _progress(load: nodes.Load, held: list[str], volumes: list[str]) -> Json:
+    waiting = [nodes.name_of(pod) for pod in [*load.moving, *load.ending]]
+    reason = ""
+    if held:
+        reason = f"a PodDisruptionBudget holds {held[0]}"
+    elif waiting:
+        reason = f"{waiting[0]} is still ending"
+    elif volumes:
+        reason = f"volumes are still attached: {', '.join(volumes[:3])}"
+    return {"remaining": load.remaining, "held": len(held), "volumes": len(volumes), "waiting_for": reason}
+
+
+def _machine(node: Json) -> str:
+    machine = parse(node.get("spec", {}).get("providerID", ""))
+    return machine.deletion_id if machine is not None else node["metadata"]["name"]
+
+
+def _of_node(instances: list[Instance], node: Json) -> Instance | None:
+    provider_id = node.get("spec", {}).get("providerID", "").casefold()
+    return next((each for each in instances if each.provider_id.casefold() == provider_id), None)
+
+
+def _instance_of(world: World, pool: Pool, node: Json) -> Instance | None:
+    """The VM of a node, or None when it is gone or the node does not say which it is."""
+    try:
+        instance = world.compute_of(pool).instance(pool, _machine(node))
+    except NotFound:
+        return None
+    return instance if _of_node([instance], node) else None
+
+
+def _vm_is_gone(compute: Compute, pool: Pool, instance_id: str) -> bool:
+    try:
+        compute.instance(pool, instance_id)
+    except NotFound:
+        return True
+    return False
+
+
+def _clear_leftovers(compute: Compute, pool: Pool, vm: Json) -> str:
+    """Delete the VM's own NICs and OS disk where they stayed behind; the name of one that is still held, or ""."""
+    own = {name.casefold() for name in [*vm["nics"], vm["os_disk"]] if name}
+    if not own:
+        return ""
+    for left in compute.leftovers([pool]):
+        if left.resource_id.casefold() not in own:
+            continue
+        if left.attached:
+            return left.resource_id
+        try:
+            compute.delete_leftover(left)
+        except StaleWrite:
+            return left.resource_id
+    return ""
+
+
+def _delete_node_object(api: ClusterApi, order: Json) -> None:
+    try:
+        api.delete(nodes.path_of(order["node"]), uid=order["uid"])
+    except (NotFound, StaleWrite):
+        return  # gone already, or a new machine has joined under the old name
+
+
+def registry(world: World) -> Registry:
+    """The activities of `retire_node`, `drain_node` and `replace_evicted`."""
+
+    made = Registry()
+    made.activity(
+        world, cordon_node, cordon_evicting, drain_pass, delete_node_vm, finish_retirement, finish_eviction, keep_node
+    )
+    return made

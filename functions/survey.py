@@ -1,0 +1,295 @@
+"""One look at a whole cluster, and everything that is wrong with it: what was lost, and what was left behind."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from functions.durable import Json
+from functions.nodes import holder_of
+from functions.outcomes import tell
+from functions.planning import operation_id
+from functions.pools import NEVER_JOINED, unjoined
+from functions.world import World, budget_key, may_grow, may_retire
+from shared.adapters.errors import StaleWrite
+from shared.adapters.protocols import Instance, Leftover
+from shared.failures import failure_memory
+from shared.ledger import ARRIVING, failure_entry, moment, stamp
+from shared.model import Config, Mode, Pool, PoolKind, Snapshot
+from shared.pods import is_pending_candidate, is_terminal, owner_kind
+from shared.projection import project
+from shared.provider_id import pool_of
+
+PENDING_TOO_LONG = timedelta(seconds=60)  # the exporter's debounce and Event Grid's first retry are over by then
+SAGA_OVERDUE = timedelta(minutes=10)  # a retirement younger than this is not asked after
+LEFTOVER_AGE = timedelta(minutes=30)
+RARELY = timedelta(minutes=30)  # two ARM lists: leftovers are looked for in one sweep of six
+SWEEP = timedelta(minutes=5)
+MOST_REPAIRS = 8  # per kind and sweep
+IDLE = "idle.json"
+LEFTOVERS = "leftovers.json"
+_MIRROR = "kubernetes.io/config.mirror"
+
+
+def is_rare_sweep(now: datetime) -> bool:
+    """Whether this sweep is the one of the half hour."""
+    return (now.minute * 60 + now.second) % RARELY.total_seconds() < SWEEP.total_seconds()
+
+
+def fresh_snapshot(
+    world: World,
+    config: Config,
+    now: datetime,
+    order: tuple[int, int] = (0, 0),
+    idle: Mapping[str, datetime] | None = None,
+) -> Snapshot:
+    """List everything and project it; `order` is the (epoch, sequence) that it stands in for."""
+    api = world.api(config.cluster)
+    pods, _ = api.list("/api/v1/pods")
+    nodes, _ = api.list("/api/v1/nodes")
+    return _projected(world, config, now, order, idle, pods, nodes)
+
+
+def _projected(
+    world: World,
+    config: Config,
+    now: datetime,
+    order: tuple[int, int],
+    idle: Mapping[str, datetime] | None,
+    pods: list[Json],
+    nodes: list[Json],
+) -> Snapshot:
+    daemon_sets, _ = world.api(config.cluster).list("/apis/apps/v1/daemonsets")
+    return project(
+        cluster=config.cluster,
+        epoch=order[0],
+        sequence=order[1],
+        now=now,
+        config=config,
+        pods=pods,
+        nodes=nodes,
+        daemon_sets=daemon_sets,
+        idle_since=idle or {},
+    )
+
+
+class Survey:
+    """One look at one cluster, and everything that can be told from it."""
+
+    def __init__(self, world: World, config: Config, order: Json) -> None:
+        self.world, self.config, self.view = world, config, order["view"]
+        self.now = moment(order["now"])
+        api = world.api(config.cluster)
+        self.pods, _ = api.list("/api/v1/pods")
+        self.nodes, _ = api.list("/api/v1/nodes")
+        self.pool_of = {node["metadata"]["name"]: pool_of(node, config) for node in self.nodes}
+        self.counts = Counter(self.pool_of.values())
+        self.machines = frozenset(provider_id(node) for node in self.nodes)
+        self.failures: list[Json] = []
+        self.starts: list[Json] = []
+        self.ghosts: list[Json] = []
+        self.idle: dict[str, datetime] = {}
+
+    def run(self) -> Json:
+        """The verdict: small, and all empty when nothing is wrong."""
+        for pool in self._pools_to_inspect():
+            self._inspect(pool)
+        why = self._reason_to_plan()
+        if why:
+            self.starts.append(self._plan_start(why))
+        suspects = self._suspects()
+        return {
+            "failures": self.failures[:MOST_REPAIRS],
+            "starts": self.starts[: 2 * MOST_REPAIRS],
+            "ghosts": self.ghosts[:MOST_REPAIRS],
+            "suspects": suspects[:MOST_REPAIRS],
+        }
+
+    def _acting(self) -> list[Pool]:
+        return [pool for pool in self.config.pools if may_grow(pool) and pool.kind is not PoolKind.AKS]
+
+    def _pools_to_inspect(self) -> Iterable[Pool]:
+        """Those whose machines and nodes do not add up; a scale set of as many VMs as Ready nodes is in order."""
+        unready = {self.pool_of[node["metadata"]["name"]] for node in self.nodes if not is_ready(node)}
+        sets = [pool for pool in self._acting() if pool.kind is PoolKind.VMSS]
+        by_scope: dict[str, list[Pool]] = defaultdict(list)
+        for pool in sets:
+            by_scope[budget_key(pool)].append(pool)
+        capacities: dict[str, int] = {}
+        for pools in by_scope.values():
+            found = self.world.compute_of(pools[0]).scale_sets(pools)
+            capacities |= {name: scale_set.capacity for name, scale_set in found.items()}
+        for pool in sets:
+            if pool.name in capacities and (capacities[pool.name] != self.counts[pool.name] or pool.name in unready):
+                yield pool
+        for pool in self._acting():
+            if pool.kind is PoolKind.VM and (
+                self.counts[pool.name] or self._in_flight(pool.name) or is_rare_sweep(self.now)
+            ):
+                yield pool
+
+    def _inspect(self, pool: Pool) -> None:
+        instances = self.world.compute_of(pool).instances(pool)
+        self._find_unjoined(pool, instances)
+        self._find_ghosts(pool, instances)
+        if pool.kind is PoolKind.VMSS and not self._in_flight(pool.name) and not self._shrinks(pool.name):
+            capacity = self.world.compute_of(pool).scale_set(pool).capacity
+            if capacity > len(instances):
+                self.starts.append(self._undo(pool, []))
+
+    def _find_unjoined(self, pool: Pool, instances: list[Instance]) -> None:
+        """VMs that never became a node: gone, and remembered, so that the next ones are bought elsewhere first."""
+        lost = unjoined(instances, self.machines, self.now, self.config.timing.node_join_timeout)
+        awaited = {name for growth in self.view["growths"].values() for name in growth["claimed"]}
+        lost = [name for name in lost if name not in awaited]
+        if not lost:
+            return
+        tell("never joined", cluster=self.config.cluster, pool=pool.name, instances=lost[:MOST_REPAIRS])
+        self.starts.append(self._undo(pool, lost[:MOST_REPAIRS]))
+        memory = failure_memory(NEVER_JOINED, "", pool, self.now)
+        if memory is not None:
+            self.failures.append(failure_entry(memory))
+
+    def _find_ghosts(self, pool: Pool, instances: list[Instance]) -> None:
+        """Nodes that are not Ready and have no VM any more."""
+        if not may_retire(pool):
+            return
+        alive = {each.provider_id.casefold() for each in instances}
+        for node in self.nodes:
+            meta = node["metadata"]
+            if self.pool_of[meta["name"]] != pool.name or is_ready(node) or meta["name"] in self.view["retirements"]:
+                continue
+            if provider_id(node) and provider_id(node) not in alive:
+                self.ghosts.append({"node": meta["name"], "uid": meta.get("uid", ""), "pool": pool.name})
+
+    def _undo(self, pool: Pool, failed: list[str]) -> Json:
+        op = operation_id(self.config.cluster, "undo", pool.name, stamp(self.now))
+        order = {
+            "cluster": self.config.cluster,
+            "pool": pool.name,
+            "op": op,
+            "kind": pool.kind.value,
+            "budget": budget_key(pool),
+            "failed": failed,
+        }
+        return {"name": "undo_growth", "id": f"undo:{op}", "input": order}
+
+    def _in_flight(self, pool: str) -> bool:
+        return any(growth["pool"] == pool and growth["stage"] != ARRIVING for growth in self.view["growths"].values())
+
+    def _shrinks(self, pool: str) -> bool:
+        return any(leaving["pool"] == pool for leaving in self.view["retirements"].values())
+
+    def _outstanding(self, pool: str) -> int:
+        mine = [growth for growth in self.view["growths"].values() if growth["pool"] == pool]
+        return sum(len(growth["claimed"]) if growth["stage"] == ARRIVING else growth["add"] for growth in mine)
+
+    def _reason_to_plan(self) -> str:
+        if self.config.mode is Mode.PAUSED:
+            return ""
+        if self._is_unserved():
+            return "news were recorded and nobody planned"
+        if any(is_pending_candidate(pod) and self.now - _created(pod) > PENDING_TOO_LONG for pod in self.pods):
+            return "pods have been waiting"
+        for pool in self.config.pools:
+            if self.counts[pool.name] + self._outstanding(pool.name) < pool.minimum:
+                return f"pool {pool.name} is below its minimum"
+        return "nodes have been idle" if self._idle_long_enough() else ""
+
+    def _is_unserved(self) -> bool:
+        lead = self.view["lead"]
+        if lead is not None:
+            return moment(lead["deadline"]) <= self.now
+        return bool(self.view["generation"] > self.view["served"])
+
+    def _idle_long_enough(self) -> bool:
+        """Whether an empty node has been empty for long, by our own memory: its event may have been lost."""
+        busy = {pod["spec"].get("nodeName") for pod in self.pods if not _goes_with_node(pod)}
+        pools = {pool.name for pool in self.config.pools if pool.mode in (Mode.ACT, Mode.OBSERVE)}
+        empty = [name for name, pool in self.pool_of.items() if pool in pools and name not in busy]
+        before = self.world.document_or(self.config.cluster, IDLE, {})
+        since = {name: before.get(name, stamp(self.now)) for name in empty}
+        if since != before:
+            self.world.put_document(self.config.cluster, IDLE, since)
+        self.idle = {name: moment(text) for name, text in since.items()}
+        patience = timedelta(seconds=self.config.scale_down.idle_after)
+        return any(
+            self.now - when >= patience and name not in self.view["retirements"] and name not in self.view["cooling"]
+            for name, when in self.idle.items()
+        )
+
+    def _plan_start(self, why: str) -> Json:
+        op = operation_id(self.config.cluster, "sweep", stamp(self.now))
+        name = f"sweeps/{op}.json"
+        order = (self.view["epoch"], self.view["sequence"])
+        snapshot = _projected(self.world, self.config, self.now, order, self.idle, self.pods, self.nodes)
+        self.world.put_snapshot(name, snapshot)
+        tell("sweep plans", cluster=self.config.cluster, why=why)
+        event = f"sweep:{op}"
+        news = {"cluster": self.config.cluster, "event": event, "snapshot": name, "force": True}
+        return {"name": "admit", "id": event, "input": news}
+
+    def _suspects(self) -> list[Json]:
+        """Cordons of ours that no entry accounts for, and entries that are overdue: are their sagas still there?"""
+        known = self.view["retirements"]
+        overdue = {
+            name: entry["op"] for name, entry in known.items() if self.now - moment(entry["since"]) > SAGA_OVERDUE
+        }
+        for node in self.nodes:
+            name, op = node["metadata"]["name"], holder_of(node)
+            if op and known.get(name, {}).get("op") != op:
+                overdue[name] = op
+        return [{"node": name, "op": op, "pool": self.pool_of.get(name, "")} for name, op in sorted(overdue.items())]
+
+
+def _goes_with_node(pod: Json) -> bool:
+    annotations = pod["metadata"].get("annotations") or {}
+    return _MIRROR in annotations or is_terminal(pod) or owner_kind(pod) in {"DaemonSet", "Node"}
+
+
+def _created(item: Json) -> datetime:
+    return datetime.fromisoformat(item["metadata"]["creationTimestamp"])
+
+
+def provider_id(node: Json) -> str:
+    """A Node's providerID, in one case."""
+    return str(node.get("spec", {}).get("providerID", "")).casefold()
+
+
+def is_ready(node: Json) -> bool:
+    """Whether the kubelet says so."""
+    conditions = node.get("status", {}).get("conditions") or ()
+    return any(item["type"] == "Ready" and item.get("status") == "True" for item in conditions)
+
+
+def sweep_leftovers(world: World, config: Config, now: datetime) -> int:
+    """Delete NICs and OS disks that nothing holds, in two sweeps: only what was free last time too, and is old."""
+    pools = [pool for pool in config.pools if may_retire(pool) and pool.kind is not PoolKind.AKS]
+    before = set(world.document_or(config.cluster, LEFTOVERS, {"free": []})["free"])
+    free: list[str] = []
+    deleted = 0
+    for pool in pools:
+        for left in world.compute_of(pool).leftovers([pool]):
+            if left.attached:
+                continue
+            if left.resource_id in before and _is_old(left, now):
+                deleted += _delete_leftover(world, pool, left)
+            else:
+                free.append(left.resource_id)
+    if set(free) != before:
+        world.put_document(config.cluster, LEFTOVERS, {"free": free})
+    return deleted
+
+
+def _is_old(left: Leftover, now: datetime) -> bool:
+    return left.created_at is None or now - left.created_at > LEFTOVER_AGE
+
+
+def _delete_leftover(world: World, pool: Pool, left: Leftover) -> int:
+    try:
+        world.compute_of(pool).delete_leftover(left)
+    except StaleWrite:
+        return 0
+    tell("leftover deleted", pool=pool.name, resource=left.resource_id)
+    return 1

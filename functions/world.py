@@ -1,0 +1,131 @@
+"""What activities share: the services, and the pools files as last read.
+
+A pools file is asked for at every decision, by ETag: a change of mode holds from the next step of a running saga on. A
+new version that is invalid is refused, and the last good one stays in force, also over a restart.
+"""
+
+from __future__ import annotations
+
+import orjson
+
+from functions.outcomes import LOG, Json
+from functions.services import Services
+from shared.adapters.errors import NotFound, Rejected
+from shared.adapters.protocols import BlobStore, ClusterApi, Compute
+from shared.config import ConfigError, parse_config
+from shared.model import Config, Mode, Pool, Snapshot
+from shared.names import CONFIG_CONTAINER, plan_container, snapshot_container
+from shared.snapshot_codec import decode, encode
+
+CONFIG_SUFFIX = ".yaml"
+LAST_GOOD = "last-good.yaml"
+
+
+class World:
+    """The outside, as the activities of one function app see it."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self._configs: dict[str, tuple[str, Config]] = {}
+
+    @property
+    def store(self) -> BlobStore:
+        """The app's blobs."""
+        return self.services.store()
+
+    def api(self, cluster: str) -> ClusterApi:
+        """The cluster's API server."""
+        return self.services.cluster(cluster)
+
+    def clusters(self) -> list[str]:
+        """Every cluster that has a pools file."""
+        names = self.store.list(CONFIG_CONTAINER)
+        return [name.removesuffix(CONFIG_SUFFIX) for name in names if name.endswith(CONFIG_SUFFIX)]
+
+    def config(self, cluster: str) -> Config:
+        """The pools file in force. Raises NotFound for a cluster that has none, Rejected when none was ever valid."""
+        etag, known = self._configs.get(cluster, ("", None))
+        blob = self.store.get_if_changed(CONFIG_CONTAINER, f"{cluster}{CONFIG_SUFFIX}", etag)
+        if blob is None and known is not None:
+            return known
+        if blob is None:
+            raise NotFound(f"cluster {cluster}: its pools file was removed while it was read")
+        try:
+            config = self._accepted(cluster, blob.data)
+        except ConfigError as error:
+            LOG.error("pools file of cluster %s is refused, the last good one stays in force: %s", cluster, error)
+            config = known or self._last_good(cluster, error)
+        else:
+            self.store.put(plan_container(cluster), LAST_GOOD, blob.data)
+        self._configs[cluster] = (blob.etag, config)
+        return config
+
+    def _accepted(self, cluster: str, text: bytes) -> Config:
+        config = parse_config(text, to_act=True)
+        if config.cluster != cluster:
+            raise Rejected(
+                f"{CONFIG_CONTAINER}/{cluster}{CONFIG_SUFFIX} names the cluster {config.cluster!r}: rename it"
+            )
+        return config
+
+    def _last_good(self, cluster: str, error: ConfigError) -> Config:
+        try:
+            return self._accepted(cluster, self.store.get(plan_container(cluster), LAST_GOOD).data)
+        except NotFound as none:
+            raise Rejected(f"pools file of cluster {cluster} is invalid: {error}") from none
+
+    def pool(self, cluster: str, name: str) -> Pool:
+        """A pool of the file in force. Raises NotFound when it was taken out."""
+        pool = self.config(cluster).pool(name)
+        if pool is None:
+            raise NotFound(f"pool {name} is not in the pools file of cluster {cluster} any more")
+        return pool
+
+    def compute(self, cluster: str, pool: str) -> Compute:
+        """Azure compute for a pool by name."""
+        return self.compute_of(self.pool(cluster, pool))
+
+    def compute_of(self, pool: Pool) -> Compute:
+        """Azure compute for a pool. Raises Rejected when the file does not say where the pool lives."""
+        if pool.azure is None:
+            raise Rejected(f"pool {pool.name}: azure (subscription, resource_group, location) is needed to act")
+        return self.services.compute(pool.azure)
+
+    def snapshot(self, cluster: str, name: str) -> Snapshot:
+        """A stored snapshot."""
+        return decode(self.store.get(snapshot_container(cluster), name).data)
+
+    def put_snapshot(self, name: str, snapshot: Snapshot) -> None:
+        """Store a snapshot; the same name always holds the same content, so twice is once."""
+        self.store.put(snapshot_container(snapshot.cluster), name, encode(snapshot))
+
+    def put_document(self, cluster: str, name: str, document: Json) -> None:
+        """Store a plan or a verdict."""
+        self.store.put(plan_container(cluster), name, orjson.dumps(document))
+
+    def document(self, cluster: str, name: str) -> Json:
+        """A stored plan or verdict. Raises NotFound."""
+        found: Json = orjson.loads(self.store.get(plan_container(cluster), name).data)
+        return found
+
+    def document_or(self, cluster: str, name: str, default: Json) -> Json:
+        """The same, or `default` when there is none yet."""
+        try:
+            return self.document(cluster, name)
+        except NotFound:
+            return default
+
+
+def may_grow(pool: Pool) -> bool:
+    """A pool's mode is the stricter of its own and its file's already."""
+    return pool.mode in (Mode.ACT, Mode.GROW_ONLY)
+
+
+def may_retire(pool: Pool) -> bool:
+    """Nodes go only where Sluice may act in full."""
+    return pool.mode is Mode.ACT
+
+
+def budget_key(pool: Pool) -> str:
+    """The request budget that a pool's ARM calls draw from."""
+    return f"{pool.azure.subscription}-{pool.azure.location}" if pool.azure else "nowhere"
