@@ -217,7 +217,8 @@ class NoAuthentication(SansIOHTTPPolicy[HttpRequest, HttpResponse]):
 
 
 def _body_of(request: HttpRequest) -> bytes:
-    body = request.content
+    # azure-eventgrid and azure-storage-blob still build the older request, whose body has another name
+    body = request.content if isinstance(request, HttpRequest) else request.body
     if body is None:
         return b""
     if isinstance(body, bytes):

@@ -162,7 +162,9 @@ class FakeStore:
 
 def pod(name: str, *, node: str = "", cpu: str = "1", unschedulable: bool = True, phase: str = "", **meta: Any) -> Json:
     """A ReplicaSet's pod in namespace `work`; unbound ones are reported Unschedulable unless told otherwise."""
-    spec: Json = {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}]}
+    spec: Json = {
+        "containers": [{"name": "main", "image": "app:1", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}]
+    }
     status: Json = {"phase": phase or ("Running" if node else "Pending")}
     if node:
         spec["nodeName"] = node
