@@ -7,7 +7,7 @@ from them. `parse_config` asks only for what planning needs; `check_can_act` add
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from shared.config_schema import (
@@ -189,8 +189,7 @@ def parse_config(text: str | bytes, *, to_act: bool = False) -> Config:
     pools = _pools(written, problems)
     problems += _cross_checks(pools)
     if to_act:
-        told = tuple(problem.path for problem in problems)
-        problems += [problem for problem in _missing_to_act(pools) if not problem.path.startswith(told)]
+        problems += _missing_to_act(pools, {problem.path for problem in problems})
     if problems:
         raise ConfigError(problems)
     return Config(
@@ -334,13 +333,18 @@ def _cycles(pools: Mapping[str, Pool]) -> Iterator[Problem]:
             yield Problem(f"{path}.fallback", list(pool.fallback), "leads back to this pool; break the circle")
 
 
-def _missing_to_act(pools: Mapping[str, Pool]) -> Iterator[Problem]:
+def _missing_to_act(pools: Mapping[str, Pool], told: Collection[str] = ()) -> Iterator[Problem]:
+    """`told`: paths of problems that are known already; what is wrong there is not missing as well."""
     for path, pool in pools.items():
         if pool.mode not in _ACTING:
             continue
         scope = dataclasses.asdict(pool.azure) if pool.azure else {}
-        needed = ("subscription", "resource_group", "location")
-        if missing := [name for name in needed if not scope.get(name)]:
+        missing = [
+            name
+            for name in ("subscription", "resource_group", "location")
+            if not scope.get(name) and not {f"azure.{name}", f"{path}.azure.{name}"} & set(told)
+        ]
+        if missing:
             message = (
                 f"to act, {' and '.join(missing)} must be given, here or in the file's azure; or set mode: observe"
             )

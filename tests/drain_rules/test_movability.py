@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import pytest
+
+from shared.drain import movability, node_blocked_by
+from shared.model import Movability
+from tests.reading.builders import owned, pod
+
+SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+SAFE_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+KEEP = "karpenter.sh/do-not-disrupt"
+SCRATCH = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+
+
+def annotated(annotations=None, *, owner="ReplicaSet", meta=None, **spec):
+    return pod(meta={"annotations": annotations or {}, **(owned(owner) if owner else {}), **(meta or {})}, **spec)
+
+
+def test_a_replicated_pod_moves():
+    assert movability(annotated()) == (Movability.MOVES, "")
+
+
+@pytest.mark.parametrize("owner", ["StatefulSet", "Job", "ReplicationController", "PyTorchJob"])
+def test_any_controller_makes_a_pod_again(owner):
+    assert movability(annotated(owner=owner)) == (Movability.MOVES, "")
+
+
+@pytest.mark.parametrize(
+    "stays",
+    [
+        annotated(owner="DaemonSet"),
+        annotated({"kubernetes.io/config.mirror": "hash"}, owner=""),
+        annotated(owner="Node"),
+        annotated(owner="", status={"phase": "Succeeded"}),
+        annotated(owner="", status={"phase": "Failed"}),
+        annotated(owner="", meta={"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+        annotated({SAFE: "false"}, owner="DaemonSet"),
+        annotated(owner="DaemonSet", **SCRATCH),
+    ],
+)
+def test_what_goes_with_the_node_stays_whatever_else_it_says(stays):
+    assert movability(stays) == (Movability.STAYS, "")
+
+
+@pytest.mark.parametrize("annotations", [{SAFE: "false"}, {KEEP: "true"}])
+def test_an_opt_out_blocks_by_the_annotations_name(annotations):
+    blocks, reason = movability(annotated(annotations))
+    assert blocks is Movability.BLOCKS
+    assert reason == f"PodOptOut: annotation {next(iter(annotations))}"
+
+
+@pytest.mark.parametrize("annotations", [{SAFE: "maybe"}, {KEEP: "false"}, {KEEP: ""}])
+def test_an_annotation_with_another_value_says_nothing(annotations):
+    assert movability(annotated(annotations)) == (Movability.MOVES, "")
+
+
+def test_safe_to_evict_wins_over_everything_that_would_block():
+    vouched = annotated({SAFE: "true", KEEP: "true"}, owner="", **SCRATCH)
+    assert movability(vouched) == (Movability.MOVES, "")
+
+
+def test_a_bare_pod_blocks():
+    blocks, reason = movability(annotated(owner=""))
+    assert blocks is Movability.BLOCKS
+    assert reason.startswith("BarePod: ")
+
+
+def test_an_owner_that_is_no_controller_does_not_make_a_pod_again():
+    loose = pod(meta={"ownerReferences": [{"kind": "ConfigMap", "name": "x"}]})
+    assert movability(loose)[1].startswith("BarePod: ")
+
+
+@pytest.mark.parametrize("volume", [{"emptyDir": {}}, {"emptyDir": None}, {"hostPath": {"path": "/data"}}])
+def test_local_storage_blocks_by_the_volumes_name(volume):
+    local = annotated(volumes=[{"name": "scratch", **volume}])
+    assert movability(local) == (Movability.BLOCKS, "LocalStorage: volume scratch")
+
+
+@pytest.mark.parametrize(
+    "volume",
+    [
+        {"emptyDir": {"medium": "Memory"}},
+        {"persistentVolumeClaim": {}},
+        {"configMap": {}},
+        {"secret": {}},
+        {"ephemeral": {}},
+    ],
+)
+def test_storage_that_is_not_the_nodes_does_not_block(volume):
+    assert movability(annotated(volumes=[{"name": "v", **volume}])) == (Movability.MOVES, "")
+
+
+def test_named_local_volumes_are_vouched_for_and_the_others_are_not():
+    volumes = [{"name": "a", "emptyDir": {}}, {"name": "b", "hostPath": {}}, {"name": "c", "emptyDir": {}}]
+    assert movability(annotated({SAFE_VOLUMES: "a, b,c"}, volumes=volumes)) == (Movability.MOVES, "")
+    assert movability(annotated({SAFE_VOLUMES: "a,b"}, volumes=volumes)) == (
+        Movability.BLOCKS,
+        "LocalStorage: volume c",
+    )
+
+
+def test_a_system_pod_without_a_budget_moves_like_any_other():
+    system = annotated(meta={"namespace": "kube-system"})
+    assert movability(system) == (Movability.MOVES, "")
+
+
+@pytest.mark.parametrize("name", ["cluster-autoscaler.kubernetes.io/scale-down-disabled", KEEP])
+def test_a_nodes_own_opt_out_keeps_it(name):
+    assert node_blocked_by({name: "true"}) == f"NodeOptOut: annotation {name}"
+    assert node_blocked_by({name: "false"}) == ""
+
+
+def test_a_node_without_annotations_is_not_kept():
+    assert node_blocked_by({}) == ""
