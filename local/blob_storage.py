@@ -54,7 +54,7 @@ class BlobStandIn:
 
     def __init__(self, timeline: Timeline, *, directory: Path | None = None, account: str = ACCOUNT) -> None:
         self._timeline, self._directory, self._account = timeline, directory, account
-        self._written = 0
+        self._version = 0  # of the last write; only grows, also over restarts, so that no ETag comes twice
         self.requests = 0
         self.containers: dict[str, dict[str, StoredBlob]] = {}
         if directory is not None:
@@ -102,9 +102,9 @@ class BlobStandIn:
     def _put(self, request: Request, blobs: dict[str, StoredBlob], container: str, name: str) -> Response:
         there = blobs.get(name)
         _check_write(request, there)
-        self._written += 1
         now = self._timeline.now()
-        etag = f'"0x{int(now.timestamp() * 1e6):X}{self._written & 0xFFF:03X}"'
+        self._version = max(self._version + 1, int(now.timestamp() * 1e6) << 12)
+        etag = f'"0x{self._version:X}"'
         kind = request.headers.get("x-ms-blob-content-type", "application/octet-stream")
         blob = StoredBlob(request.body, etag, now, kind)
         blobs[name] = blob
@@ -193,6 +193,7 @@ class BlobStandIn:
             for file in sorted(folder.glob("*.blob")):
                 etag, modified, kind, data = file.read_bytes().split(b"\n", 3)
                 moment = datetime.fromisoformat(modified.decode())
+                self._version = max(self._version, int(etag.strip(b'"'), 16))
                 blobs[unquote(file.stem)] = StoredBlob(data, etag.decode(), moment, kind.decode())
 
     @staticmethod

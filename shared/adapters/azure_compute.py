@@ -97,6 +97,10 @@ class AzureCompute:
             reraise=True,
         )
 
+    def close(self) -> None:
+        """Close the connections; Functions never do, tests and short commands should."""
+        self._client.close()
+
     def scale_set(self, pool: Pool) -> ScaleSet:
         """See `Compute.scale_set`."""
         path = self._path(pool, "virtualMachineScaleSets", _vmss(pool))

@@ -61,6 +61,10 @@ class AzureBlobStore:
             reraise=True,
         )
 
+    def close(self) -> None:
+        """Close the connections; Functions never do, tests and short commands should."""
+        self._service.close()
+
     def get(self, container: str, name: str) -> Blob:
         """See `BlobStore.get`."""
         with translated(f"reading blob {container}/{name}"):
