@@ -7,7 +7,7 @@ import atexit
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
@@ -24,6 +24,10 @@ class Runner(Protocol):
 
     def call(self, function: Function, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever it returns
         """Run to the end and return the result; raises what the function raises."""
+        ...
+
+    def call_all(self, function: Function, many: Sequence[Mapping[str, Any]]) -> list[BaseException | None]:
+        """Run once for each set of arguments, side by side where that is possible; how each call failed, or None."""
         ...
 
     def submit(self, function: Function, arguments: Mapping[str, Any], done: Done) -> None:
@@ -45,6 +49,13 @@ class InlineRunner:
         """See `Runner.call`."""
         result = function(**arguments)
         return self._drive(result) if inspect.iscoroutine(result) else result
+
+    def call_all(self, function: Function, many: Sequence[Mapping[str, Any]]) -> list[BaseException | None]:
+        """See `Runner.call_all`."""
+        errors: list[BaseException | None] = []
+        for arguments in many:
+            self.submit(function, arguments, lambda _, error: errors.append(error))
+        return errors
 
     def submit(self, function: Function, arguments: Mapping[str, Any], done: Done) -> None:
         """See `Runner.submit`."""
@@ -90,6 +101,11 @@ class ThreadedRunner:
     def call(self, function: Function, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - see Runner
         """See `Runner.call`."""
         return self._future(function, arguments).result()
+
+    def call_all(self, function: Function, many: Sequence[Mapping[str, Any]]) -> list[BaseException | None]:
+        """See `Runner.call_all`."""
+        futures = [self._future(function, arguments) for arguments in many]
+        return [future.exception() for future in futures]
 
     def submit(self, function: Function, arguments: Mapping[str, Any], done: Done) -> None:
         """See `Runner.submit`."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,11 @@ from azure.functions.durable_functions import ActivityTriggerConverter
 from azure.functions.eventgrid import EventGridEventInConverter
 
 from local.durable import history
-from local.durable.client_api import PREFIX, ClientApi, ClientFaults
+from local.durable.client_api import PREFIX, ClientApi
 from local.durable.client_binding import IN_PROCESS_URL, InProcessSession, binding_json
 from local.durable.engine import Done, Engine, Hooks
 from local.durable.journal import Journal, SqliteJournal
-from local.durable.model import Draws, Instance, Latencies, Limits, Violation
+from local.durable.model import Draws, Faults, Instance, Latencies, Limits, Violation
 from local.function_index import Index, Indexed, Route, Timer, arguments_of, index_of
 from local.function_runner import InlineRunner, Runner, ThreadedRunner
 from local.function_timers import Timers, timer_request
@@ -38,6 +38,7 @@ from local.web import Request, Response
 
 EVENT_GRID_PATH = "/runtime/webhooks/EventGrid"
 EVENT_RATE = "1000"  # events per minute that the validation handshake allows a sender; nobody here enforces it
+PURGE_EVERY = 3600.0  # seconds between two looks for finished orchestrations past their retention
 _log = logging.getLogger(__name__)
 
 
@@ -63,10 +64,12 @@ class HostOptions:
     seed: int = 0
     latencies: Latencies | None = None
     """None: `Latencies()` on the virtual clock, `Latencies.none()` on the wall clock."""
-    faults: ClientFaults = field(default_factory=ClientFaults)
+    faults: Faults = field(default_factory=Faults)
     limits: Limits = field(default_factory=Limits)
     keep_histories: bool = True
     """False frees the history of an instance when it ends: for simulations of tens of thousands of instances."""
+    retention: timedelta | None = None
+    """How long finished orchestrations are kept; None: until they are purged by somebody."""
     timers: bool = True
     """Whether timer triggers fire by themselves."""
     on_violation: Callable[[Violation], None] = _ignore
@@ -125,8 +128,11 @@ class FunctionsHost:
         self._api = ClientApi(self.engine, timeline, self._new_id, faults, stream(seed, "client-faults"))
         self._runner = self._make_runner(in_process=virtual or not base_url, inline=virtual)
         self._binding = binding_json(base_url or IN_PROCESS_URL)
+        self._reruns = stream(seed, "activity-reruns") if virtual and faults.rerun_activity_rate else None
         with timeline.lock:
             self.engine.load()
+            if self.options.retention is not None:
+                self._forget_old(self.options.retention)
             self._timers = Timers(
                 self.index.timers if self.options.timers else {}, timeline, self.engine, self._fire_timer
             )
@@ -226,14 +232,17 @@ class FunctionsHost:
         return self._deliver(indexed, events)
 
     def _deliver(self, indexed: Indexed, events: list[dict[str, Any]]) -> Response:
-        failures = []
-        for event in events:
-            datum = meta.Datum(type="json", value=history.dumps(event))
-            try:
-                self._call(indexed, EventGridEventInConverter.decode(datum, trigger_metadata=None))
-            except Exception as error:  # noqa: BLE001 - told to on_function_error; Event Grid sends the batch again
-                failures.append(f"{type(error).__name__}: {error}")
-        return Response.of_json(500, {"errors": failures}) if failures else Response(202)
+        outcomes = self._runner.call_all(indexed.function, [self._event_arguments(indexed, event) for event in events])
+        failures = [error for error in outcomes if error is not None]
+        for error in failures:
+            self._report(indexed.name, error)
+        texts = [f"{type(error).__name__}: {error}" for error in failures]
+        return Response.of_json(500, {"errors": texts}) if failures else Response(202)
+
+    def _event_arguments(self, indexed: Indexed, event: dict[str, Any]) -> Mapping[str, Any]:
+        datum = meta.Datum(type="json", value=history.dumps(event))
+        value = EventGridEventInConverter.decode(datum, trigger_metadata=None)
+        return arguments_of(indexed, value, self._binding, _Context(indexed.name))
 
     def _http(self, request: Request, path: str) -> Response:
         allowed: set[str] = set()
@@ -279,6 +288,9 @@ class FunctionsHost:
             return
         datum = meta.Datum(type="json", value=text or "null")
         value = ActivityTriggerConverter.decode(datum, trigger_metadata=None)
+        if self._reruns is not None and self._reruns.random() < self.options.faults.rerun_activity_rate:
+            self._submit(indexed, value, _ignore)
+            value = ActivityTriggerConverter.decode(datum, trigger_metadata=None)
         self._submit(indexed, value, partial(self._activity_ended, name, done))
 
     def _activity_ended(self, name: str, done: Done, result: object, error: BaseException | None) -> None:
@@ -313,6 +325,10 @@ class FunctionsHost:
         except Exception as error:
             self._report(indexed.name, error)
             raise
+
+    def _forget_old(self, retention: timedelta) -> None:
+        self.purge(self.timeline.now() - retention)
+        self.timeline.call_later(PURGE_EVERY, partial(self._forget_old, retention))
 
     def _report(self, name: str, error: BaseException) -> None:
         _log.warning("function %s failed", name, exc_info=error)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import unquote
@@ -16,7 +15,7 @@ import orjson
 
 from local.durable import history
 from local.durable.engine import Engine, StartRefused
-from local.durable.model import Instance
+from local.durable.model import Faults, Instance
 from local.timeline import Timeline
 from local.web import Request, Response
 
@@ -29,15 +28,6 @@ ACCEPTED = Response(202)
 NOT_FOUND = Response(404)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientFaults:
-    """What a client may meet now and then, drawn by seed."""
-
-    twin_start_rate: float = 0.0
-    """Share of the starts of an id that began within the last two seconds which report success, as two concurrent
-    starts may in Azure; still one instance runs."""
-
-
 class ClientApi:
     """A `local.web.Handler`, called under the timeline's lock."""
 
@@ -46,7 +36,7 @@ class ClientApi:
         engine: Engine,
         timeline: Timeline,
         new_id: Callable[[], str],
-        faults: ClientFaults,
+        faults: Faults,
         source: random.Random,
     ) -> None:
         self._engine, self._timeline, self._new_id = engine, timeline, new_id

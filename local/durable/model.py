@@ -117,6 +117,18 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Faults:
+    """What Durable Functions may do to an app now and then, each by its rate (0 to 1) and drawn by seed."""
+
+    twin_start_rate: float = 0.0
+    """Share of the starts of an id that began within the last two seconds which report success, as two concurrent
+    starts may in Azure; still one instance runs."""
+    rerun_activity_rate: float = 0.0
+    """Share of the activities that run twice, the first result being lost with the worker that had it. Virtual clock
+    only: on the wall clock, killing the process does the same."""
+
+
+@dataclass(frozen=True, slots=True)
 class Latencies:
     """Seconds that each hop takes, drawn evenly between the two; `none()` for the wall clock, which has its own.
 

@@ -2,6 +2,7 @@ from datetime import timedelta
 
 import pytest
 
+from local.durable.model import Faults
 from local.durable.replay import ReplayMismatch, replay_prefixes
 from local.functions_host import FunctionsHost, HostOptions
 from local.timeline import EPOCH, VirtualTimeline
@@ -128,3 +129,21 @@ def test_the_same_seed_gives_the_same_run():
 
     assert run(1) == run(1)
     assert run(1) != run(2)
+
+
+def test_an_activity_may_be_run_twice_by_seed_and_its_orchestration_sees_one_result(
+    timeline: VirtualTimeline, calls: Calls
+):
+    options = HostOptions(faults=Faults(rerun_activity_rate=1.0))
+    host = FunctionsHost(sample_app(calls), timeline, options)
+    host.client_start("chain", 3, "a")
+    timeline.run(EPOCH + HOUR)
+    assert (host.instance("a").output, calls["double"]) == (8, 6)
+
+
+def test_finished_orchestrations_are_forgotten_after_their_retention(timeline: VirtualTimeline, calls: Calls):
+    host = FunctionsHost(sample_app(calls), timeline, HostOptions(retention=HOUR))
+    host.client_start("doubling", 1, "done")
+    host.client_start("sleeping", 10 * 3600, "running")
+    timeline.run(EPOCH + 3 * HOUR)
+    assert [view.id for view in host.instances()] == ["running"]

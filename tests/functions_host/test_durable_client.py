@@ -12,9 +12,8 @@ import azure.durable_functions as df
 import pytest
 from azure.durable_functions.models.utils import http_utils
 
-from local.durable.client_api import ClientFaults
 from local.durable.client_binding import IN_PROCESS_URL, InProcessSession, binding_json
-from local.durable.model import Latencies
+from local.durable.model import Faults, Latencies
 from local.functions_host import FunctionsHost, HostOptions, serve_host
 from local.timeline import EPOCH, VirtualTimeline
 from tests.durable_backend.apps import Calls, sample_app
@@ -154,7 +153,7 @@ def test_a_finished_instance_can_be_restarted_under_a_new_id(world: World):
 
 def test_two_starts_of_one_id_may_both_report_success_while_one_instance_runs():
     timeline = VirtualTimeline()
-    host = FunctionsHost(sample_app(Calls()), timeline, HostOptions(faults=ClientFaults(twin_start_rate=1.0)))
+    host = FunctionsHost(sample_app(Calls()), timeline, HostOptions(faults=Faults(twin_start_rate=1.0)))
     world = World(host, IN_PROCESS_URL, lambda: None, InProcessSession(host))
     world.use(lambda client: client.start_new("echoing", "a", "first"))
     assert world.use(lambda client: client.start_new("echoing", "a", "second")) == "a"
