@@ -1,0 +1,87 @@
+"""What a verdict is made from, and who looks on while it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from local.arm.truth import Truth as ArmTruth
+from local.kube.kinds import POD, Json
+from local.kube.stand_in import KubernetesStandIn
+from local.kube.store import Store
+from local.kube.truth import BindingRecord, EvictionRecord
+from local.kube.truth import Truth as ClusterTruth
+
+OPT_OUTS = (
+    ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
+    ("karpenter.sh/do-not-disrupt", "true"),
+)
+"""Annotations by which a pod says that it must not be moved, by the documents of cluster-autoscaler and Karpenter."""
+
+MIRROR = "kubernetes.io/config.mirror"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFacts:
+    """A pool as its owner wrote it: amounts as the scheduler counts, taints as (key, value, effect)."""
+
+    name: str
+    resource: str
+    minimum: int
+    maximum: int
+    allocatable: Mapping[str, int]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[tuple[str, str, str], ...] = ()
+
+
+class Witness:
+    """Notes, at the moment of a binding or an eviction, what the pod looked like: later nobody can tell."""
+
+    def __init__(self, cluster: KubernetesStandIn) -> None:
+        self._store = cluster.store
+        self.attendants: set[str] = set()  # uids of DaemonSet and mirror pods: they go with their node
+        self.against_opt_out: list[tuple[datetime, str, str]] = []  # (when, pod, annotation)
+        cluster.truth.on_record(self._note)
+
+    def _note(self, record: object) -> None:
+        match record:
+            case BindingRecord():
+                pod = self._store.get(POD, record.pod)
+                if pod is not None and _attends(pod.metadata):
+                    self.attendants.add(record.uid)
+            case EvictionRecord() if not record.refusal:
+                pod = self._store.get(POD, (record.namespace, record.name))
+                annotations = pod.annotations if pod is not None else {}
+                for name, value in OPT_OUTS:
+                    if annotations.get(name) == value:
+                        self.against_opt_out.append((record.at, f"{record.namespace}/{record.name}", name))
+
+
+def _attends(metadata: Json) -> bool:
+    owners = {owner.get("kind") for owner in metadata.get("ownerReferences") or ()}
+    return bool(owners & {"DaemonSet", "Node"}) or MIRROR in (metadata.get("annotations") or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything about a run. `quotas`: cores by quota name; `quota_use`: by VM size, its quotas and its cores.
+
+    `orchestrations` are those that have not ended or that failed, `host` the rules that they broke, `dead_letters` the
+    events nobody could take: all of them in words, with their ids. `pod_deletions`: pods that Sluice deleted without
+    asking the eviction API.
+    """
+
+    begun: datetime
+    now: datetime
+    arm: ArmTruth
+    cluster: ClusterTruth
+    store: Store
+    witness: Witness
+    pools: tuple[PoolFacts, ...]
+    quotas: Mapping[str, int] = field(default_factory=dict)
+    quota_use: Mapping[str, tuple[tuple[str, ...], int]] = field(default_factory=dict)
+    orchestrations: tuple[str, ...] = ()
+    host: tuple[str, ...] = ()
+    dead_letters: tuple[str, ...] = ()
+    pod_deletions: tuple[str, ...] = ()

@@ -1,0 +1,186 @@
+"""The invariants, one function each: evidence in, violations out, each with its virtual time and its names."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+
+from local.arm.state import Vm
+from local.checker.evidence import Evidence
+from local.checker.servable import fits
+from local.kube.kinds import POD
+from local.kube.objects import is_finished
+from local.kube.truth import PodRecord
+
+Rule = Callable[[Evidence], Iterator[str]]
+
+
+def check(evidence: Evidence) -> tuple[str, ...]:
+    """All violations, rule by rule."""
+    return tuple(violation for rule in RULES for violation in rule(evidence))
+
+
+def _at(evidence: Evidence, moment: datetime) -> str:
+    return f"t={(moment - evidence.begun).total_seconds():.1f}s"
+
+
+def never_above_maximum(evidence: Evidence) -> Iterator[str]:
+    """No accepted write asks for more than the pool's maximum, and never do more VMs exist."""
+    limits = {pool.resource.lower(): pool for pool in evidence.pools}
+    for write in evidence.arm.writes:
+        pool = limits.get(write.resource.lower())
+        if pool is not None and max(write.target, write.count) > pool.maximum:
+            yield (
+                f"{_at(evidence, write.at)} above-maximum: {write.operation} asked for {write.target} in pool"
+                f" {pool.name} ({write.count} there or coming), its maximum is {pool.maximum}"
+            )
+    for resource, vms in _by_resource(evidence.arm.vms).items():
+        pool = limits.get(resource)
+        if pool is None:
+            continue
+        when, most = _most((vm.created_at, vm.deleting_at, 1) for vm in vms)
+        if most > pool.maximum:
+            yield f"{_at(evidence, when)} above-maximum: pool {pool.name} had {most} VMs, its maximum is {pool.maximum}"
+
+
+def never_above_quota(evidence: Evidence) -> Iterator[str]:
+    """The cores of the VMs that exist never exceed what the subscription may have."""
+    for name, limit in evidence.quotas.items():
+        counted = [
+            (vm.created_at, vm.deleted_at, evidence.quota_use[vm.sku][1])
+            for vm in evidence.arm.vms
+            if vm.sku in evidence.quota_use and name in evidence.quota_use[vm.sku][0]
+        ]
+        when, most = _most(counted) if counted else (evidence.begun, 0)
+        if most > limit:
+            yield f"{_at(evidence, when)} above-quota: {most} cores of {name}, the quota is {limit}"
+
+
+def _by_resource(vms: Iterable[Vm]) -> dict[str, list[Vm]]:
+    found: dict[str, list[Vm]] = defaultdict(list)
+    for vm in vms:
+        found[vm.resource.lower()].append(vm)
+    return found
+
+
+def _most(spans: Iterable[tuple[datetime, datetime | None, int]]) -> tuple[datetime, int]:
+    """When the sum of the spans was highest, and how high; at one moment what ends goes first."""
+    steps: list[tuple[datetime, int]] = []
+    for begin, end, weight in spans:
+        steps.append((begin, weight))
+        if end is not None:
+            steps.append((end, -weight))
+    steps.sort()
+    level, most, when = 0, 0, steps[0][0]
+    for moment, step in steps:
+        level += step
+        if level > most:
+            most, when = level, moment
+    return when, most
+
+
+def nothing_left_over(evidence: Evidence) -> Iterator[str]:
+    """At the end no pool stands above its minimum, and nothing of a VM that is gone is still there."""
+    end = _at(evidence, evidence.now)
+    standing = Counter(vm.resource.lower() for vm in evidence.arm.live_vms())
+    for pool in evidence.pools:
+        if (count := standing[pool.resource.lower()]) > pool.minimum:
+            names = sorted(vm.name for vm in evidence.arm.live_vms() if vm.resource.lower() == pool.resource.lower())
+            yield f"{end} left-over: pool {pool.name} has {count} VMs, its minimum is {pool.minimum}: {_some(names)}"
+    leaks = evidence.arm.leaks()
+    yield from (f"{end} leaked-nic: {name}" for name in leaks.nics)
+    yield from (f"{end} leaked-disk: {name}" for name in leaks.disks)
+    yield from (f"{end} leaked-node: {name} has no VM" for name in nodes_without_vm(evidence))
+
+
+def nodes_without_vm(evidence: Evidence) -> list[str]:
+    """Nodes that stand at the end though no VM carries them."""
+    carried = {vm.computer_name.lower() for vm in evidence.arm.live_vms()}
+    return sorted(
+        node.name for node in evidence.cluster.nodes.values() if node.deleted is None and node.name not in carried
+    )
+
+
+def volumes_survive(evidence: Evidence) -> Iterator[str]:
+    """A persistent volume's disk is never deleted."""
+    for disk in evidence.arm.persistent_volumes():
+        if disk.deleted_at is not None:
+            yield f"{_at(evidence, disk.deleted_at)} volume-deleted: {disk.name} was a persistent volume's disk"
+
+
+def evictions_are_allowed(evidence: Evidence) -> Iterator[str]:
+    """No pod is evicted against its budget, twice, or against its own word; and none is deleted past the budgets."""
+    granted: set[str] = set()
+    for eviction in evidence.cluster.evictions:
+        if eviction.refusal:
+            continue
+        pod, when = f"{eviction.namespace}/{eviction.name}", _at(evidence, eviction.at)
+        for budget in eviction.budgets:
+            if budget.allowed < 1:
+                yield f"{when} against-budget: {pod} was evicted, budget {budget.name} allows none"
+        if eviction.uid in granted:
+            yield f"{when} evicted-twice: {pod} ({eviction.uid})"
+        granted.add(eviction.uid)
+    for moment, pod, name in evidence.witness.against_opt_out:
+        yield f"{_at(evidence, moment)} against-opt-out: {pod} was evicted, its annotation {name} forbids it"
+    yield from (f"{_at(evidence, evidence.now)} past-budget: {deletion}" for deletion in evidence.pod_deletions)
+
+
+def nodes_go_empty(evidence: Evidence) -> Iterator[str]:
+    """A VM is deleted only when no pod but DaemonSets' runs on it, unless Azure took it away."""
+    by_node: dict[str, list[PodRecord]] = defaultdict(list)
+    for pod in evidence.cluster.pods.values():
+        if pod.node and pod.uid not in evidence.witness.attendants:
+            by_node[pod.node].append(pod)
+    taken = {provider_id for _, provider_id in evidence.arm.evictions}
+    for vm in evidence.arm.vms:
+        if vm.deleting_at is None or vm.preempting or vm.provider_id in taken:
+            continue
+        running = [pod for pod in by_node.get(vm.computer_name.lower(), ()) if _was_running(pod, vm.deleting_at)]
+        if running:
+            names = sorted(f"{pod.namespace}/{pod.name}" for pod in running)
+            yield f"{_at(evidence, vm.deleting_at)} not-drained: VM {vm.name} was deleted under {_some(names)}"
+
+
+def _was_running(pod: PodRecord, when: datetime) -> bool:
+    begun = pod.scheduled is not None and pod.scheduled <= when
+    return begun and all(end is None or end > when for end in (pod.finished, pod.deleted))
+
+
+def nobody_waits_in_vain(evidence: Evidence) -> Iterator[str]:
+    """No pod is pending at the end that an empty node of some pool with room left could take."""
+    standing = Counter(vm.resource.lower() for vm in evidence.arm.live_vms())
+    end = _at(evidence, evidence.now)
+    for pod in evidence.store.all(POD):
+        if pod.spec.get("nodeName") or is_finished(pod):
+            continue
+        for pool in evidence.pools:
+            if standing[pool.resource.lower()] < pool.maximum and fits(evidence.store, pod, pool):
+                since = pod.metadata["creationTimestamp"]
+                yield f"{end} unserved: {'/'.join(pod.key)} waits since {since}, pool {pool.name} could take it"
+                break
+
+
+def everything_ended(evidence: Evidence) -> Iterator[str]:
+    """Every orchestration came to a good end within the rules of its host, and every event was taken."""
+    end = _at(evidence, evidence.now)
+    yield from (f"{end} orchestration: {words}" for words in evidence.orchestrations)
+    yield from (f"{end} host: {words}" for words in evidence.host)
+    yield from (f"{end} dead-letter: {words}" for words in evidence.dead_letters)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+RULES: tuple[Rule, ...] = (
+    never_above_maximum,
+    never_above_quota,
+    nothing_left_over,
+    volumes_survive,
+    evictions_are_allowed,
+    nodes_go_empty,
+    nobody_waits_in_vain,
+    everything_ended,
+)

@@ -1,0 +1,180 @@
+"""The whole system on virtual time: stand-ins, Functions host and exporter in one process and one thread.
+
+What runs in Azure runs here unchanged, down to the SDKs; only the requests stay in the process and time jumps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+from exporter.config_source import BlobSource, WatchedConfig
+from exporter.detectors import Cadence
+from exporter.lease import LeaseTerms
+from exporter.service import ExporterService
+from functions.app import create_app
+from local.checker.rules import check
+from local.durable.model import Instance, Status
+from local.functions_host import FunctionsHost, HostOptions
+from local.kube.kinds import DAEMON_SET, NODE, POD
+from local.kube.store import Change
+from local.system.chronicle import Recorded
+from local.system.history import run_record
+from local.system.records import RunRecord
+from local.system.services import BLOB_URL, Doors, InProcess
+from local.system.stand_ins import Behaviour, StandIns
+from local.system.users import Users
+from local.timeline import Due, VirtualTimeline
+from shared.config import parse_config
+from shared.names import plan_container, snapshot_container
+
+LOOK_DELAY = 0.1  # seconds from a change in the cluster until the exporter looks: a watch event is that quick
+TIDY_EVERY = timedelta(hours=1)
+KEPT = timedelta(hours=2)  # finished orchestrations and the blobs they were told by
+SWEEP = "reconcile"
+_LASTING = frozenset({"last-good.yaml", "latest.json", "idle.json", "leftovers.json"})
+_WATCHED = frozenset({POD, NODE, DAEMON_SET})
+_SELDOM = LeaseTerms(duration=3600.0, renew_every=1200.0, retry_every=600.0)  # there is nobody else to lead
+
+
+class VirtualSystem:
+    """One run: the same arguments give the same run, event by event, in every process."""
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        seed: int = 1,
+        behaviour: Behaviour | None = None,
+        host: HostOptions | None = None,
+        cadence: Cadence | None = None,
+    ) -> None:
+        """`text` is the pools file; raises ConfigError when it is none. Of `host`, the hooks and the seed are set here."""
+        self.timeline = VirtualTimeline()
+        self.stand_ins = StandIns(self.timeline, text, parse_config(text, to_act=True), seed=seed, behaviour=behaviour)
+        self.chronicle = self.stand_ins.chronicle
+        self.failed: list[str] = []
+        self.errors: list[tuple[str, BaseException]] = []
+        inside = InProcess(self._doors("functions"), self.timeline)
+        self.host = FunctionsHost(create_app(inside.services()), self.timeline, self._options(host, seed))
+        self.stand_ins.connect(self.host.handle)
+        outside = InProcess(self._doors("exporter"), self.timeline)
+        self.transports = (inside, outside)
+        store = outside.store()
+        source = WatchedConfig(BlobSource(store, self.stand_ins.config.cluster), self.timeline.now)
+        self.exporter = ExporterService(
+            outside.cluster(),
+            outside.publisher(),
+            store,
+            source,
+            self.timeline.now,
+            identity="exporter-0",
+            account_url=BLOB_URL,
+            terms=_SELDOM,
+            cadence=cadence,
+        )
+        self.users = Users(self.timeline, self.stand_ins.cluster, self.stand_ins.cluster)
+        self._pump: Due | None = None
+        self._looking = False
+        self.stand_ins.cluster.store.subscribe(self._changed)
+        self._look()
+        self._tidy_later()
+
+    # Running
+
+    def run_for(self, span: timedelta) -> None:
+        """Let that much time pass."""
+        self.timeline.run(self.timeline.now() + span)
+
+    def run_until(self, done: Callable[[], bool], within: timedelta, step: timedelta = timedelta(seconds=5)) -> bool:
+        """Let time pass until `done`, at most `within`; whether it came to be."""
+        end = self.timeline.now() + within
+        while not done() and self.timeline.now() < end:
+            self.run_for(step)
+        return done()
+
+    # Looking
+
+    def settled(self) -> bool:
+        """Whether no pod is left that belongs to somebody, every pool is back at its minimum, and nothing is under way."""
+        pods = self.stand_ins.cluster.store.all(POD)
+        if any(pod.uid in self.stand_ins.sizes.by_uid for pod in pods) or self.running():
+            return False
+        counts = self.stand_ins.machines_now()
+        return all(counts[pool.name] <= pool.minimum for pool in self.stand_ins.config.pools)
+
+    def machines_now(self) -> int:
+        """How many VMs there are."""
+        return sum(self.stand_ins.machines_now().values())
+
+    def running(self) -> list[Instance]:
+        """Orchestrations that have not ended, without the sweep, which comes and goes."""
+        return [i for i in self.host.engine.instances.values() if not i.finished and i.name != SWEEP]
+
+    def record(self, extra: Mapping[str, object] | None = None) -> RunRecord:
+        """What became of it all, judged."""
+        running = [f"{instance.name} {instance.id} has not ended" for instance in self.running()]
+        broken = [str(violation) for violation in self.host.violations]
+        evidence = self.stand_ins.evidence(orchestrations=(*self.failed, *running), host=(*broken, *self._crashes()))
+        return run_record(self.stand_ins, check(evidence), extra)
+
+    def _crashes(self) -> list[str]:
+        return [f"function {name} raised {type(error).__name__}: {error}" for name, error in self.errors]
+
+    # The inside
+
+    def _doors(self, who: str) -> Doors:
+        stand_ins, chronicle = self.stand_ins, self.chronicle
+        return Doors(
+            arm=Recorded(stand_ins.arm, chronicle, f"{who} arm"),
+            cluster=Recorded(stand_ins.cluster, chronicle, f"{who} cluster"),
+            blobs=stand_ins.blobs,
+            topic=stand_ins.topic,
+        )
+
+    def _options(self, host: HostOptions | None, seed: int) -> HostOptions:
+        return replace(
+            host or HostOptions(keep_histories=False),
+            seed=seed,
+            on_instance_end=self._ended,
+            on_function_error=lambda name, error: self.errors.append((name, error)),
+        )
+
+    def _ended(self, instance: Instance) -> None:
+        self.chronicle.note("ended", instance.name, instance.id, instance.status.value, instance.output or "")
+        if instance.status is not Status.COMPLETED:
+            self.failed.append(
+                f"{instance.name} {instance.id} {instance.status.value}: {(instance.output or '')[:300]}"
+            )
+
+    def _changed(self, change: Change) -> None:
+        if change.new.kind in _WATCHED and not self._looking:
+            self._looking = True
+            self.timeline.call_later(LOOK_DELAY, self._look)
+
+    def _look(self) -> None:
+        """What a watch thread and the exporter's loop do when something changed."""
+        self._looking = False
+        self.exporter.poll()
+        self._tick()
+
+    def _tick(self) -> None:
+        if self._pump is not None:
+            self._pump.cancel()
+        due = self.exporter.tick(self.timeline.now())
+        self._pump = self.timeline.call_at(due, self._look) if due is not None else None
+
+    def _tidy_later(self) -> None:
+        self.timeline.call_later(TIDY_EVERY.total_seconds(), self._tidy)
+
+    def _tidy(self) -> None:
+        """Forget what nobody will ask for again, as a lifecycle rule of the storage account and a purge job would."""
+        before = self.timeline.now() - KEPT
+        self.host.purge(before)
+        cluster = self.stand_ins.config.cluster
+        for container in (snapshot_container(cluster), plan_container(cluster)):
+            blobs = self.stand_ins.blobs.containers.get(container, {})
+            for name in [name for name, blob in blobs.items() if blob.modified < before and name not in _LASTING]:
+                del blobs[name]
+        self._tidy_later()
