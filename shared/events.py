@@ -198,7 +198,7 @@ def dead_letter_blob(
     """
     moment = now.astimezone(UTC)
     written = moment.isoformat().replace("+00:00", "Z")
-    attributes = event if isinstance(event, dict) else {"data": event}
+    attributes = event if isinstance(event, dict) and _is_json(event) else {"data": _readable(event)}
     letter = {
         **attributes,
         "deadletterreason": "UndeliverableDueToHttpBadRequest",
@@ -208,10 +208,10 @@ def dead_letter_blob(
         "lastdeliveryattempttime": written,
         "reason": str(problem),
     }
-    digest = hashlib.sha256(_as_text(attributes).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(attributes).encode()).hexdigest()
     guid = f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
     folder = f"{subscription.upper()}/{moment.year}/{moment.month}/{moment.day}/{moment.hour}"
-    return f"{folder}/{guid}.json", _as_text([letter]).encode()
+    return f"{folder}/{guid}.json", json.dumps([letter]).encode()
 
 
 def _envelope(
@@ -364,9 +364,14 @@ def _one_of(node: Node, options: Sequence[str]) -> str:
     return node.text()
 
 
-def _as_text(value: object) -> str:
-    """JSON of whatever came in; what JSON cannot hold (NaN, endless depth) is kept as readable text instead."""
+def _readable(value: object) -> object:
+    """The value where JSON can hold it, else what a person may make of it (NaN, endless depth)."""
+    return value if _is_json(value) else str(Node(value, "event").wrong("JSON"))
+
+
+def _is_json(value: object) -> bool:
     try:
-        return json.dumps(value, allow_nan=False, default=str)
+        json.dumps(value, allow_nan=False)
     except (ValueError, TypeError, RecursionError):
-        return json.dumps([{"unreadable": str(Node(value, "event").wrong("JSON")), "reason": "NotJson"}])
+        return False
+    return True

@@ -15,8 +15,8 @@ PUBLISHED = ROOT / "docs" / "pools.schema.json"
 EXAMPLES = sorted((ROOT / "examples" / "pools").glob("*.yaml"))
 REGENERATE = (
     "docs/pools.schema.json is stale; write it anew with: .venv/bin/python -c 'import sys, orjson; "
-    "from shared.config import json_schema; sys.stdout.buffer.write(orjson.dumps(json_schema(), option=orjson.OPT_INDENT_2 | "
-    "orjson.OPT_APPEND_NEWLINE))' > docs/pools.schema.json"
+    "from shared.config import json_schema; sys.stdout.buffer.write(orjson.dumps(json_schema(), "
+    "option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))' > docs/pools.schema.json"
 )
 
 
