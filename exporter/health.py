@@ -29,7 +29,7 @@ def metrics_text(figures: Mapping[str, float]) -> str:
         header = f"# TYPE {bare} {'counter' if bare.endswith('_total') else 'gauge'}"
         if header not in lines:
             lines.append(header)
-        lines.append(f"{name} {figures[name]:g}")
+        lines.append(f"{name} {figures[name]:.15g}")
     return "\n".join(lines) + "\n"
 
 

@@ -57,3 +57,7 @@ def test_a_port_in_use_is_an_error_at_the_start() -> None:
             HealthServer(server.port, lambda: WELL, "127.0.0.1")
     finally:
         server.close()
+
+
+def test_large_figures_keep_all_their_digits() -> None:
+    assert "sluice_epoch 29920358\n" in metrics_text({"sluice_epoch": 29920358.0})
