@@ -43,7 +43,9 @@ class AzureEventPublisher:
     ) -> None:
         options: dict[str, Any] = {"transport": transport} if transport is not None else {}
         self._endpoint = endpoint
-        self._options: dict[str, Any] = {} if urlsplit(endpoint).scheme == "https" else {"enforce_https": False}
+        # Only the bearer policy takes this option away; with a key it would reach the transport, which refuses it.
+        plain = urlsplit(endpoint).scheme != "https" and not isinstance(credential, AzureKeyCredential)
+        self._options: dict[str, Any] = {"enforce_https": False} if plain else {}
         self._client = EventGridPublisherClient(
             endpoint,
             credential,

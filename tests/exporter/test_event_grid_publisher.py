@@ -38,9 +38,11 @@ class Wire(HttpTransport):  # type: ignore[type-arg] - the pipeline's own generi
 
     def __init__(self, *script: int | Exception, headers: dict[str, str] | None = None) -> None:
         self.script, self.headers, self.requests = list(script), headers or {}, []
+        self.options: dict[str, Any] = {}
 
-    def send(self, request: Any, **_options: Any) -> Answer:
+    def send(self, request: Any, **options: Any) -> Answer:
         self.requests.append(request)
+        self.options = options
         step = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         if isinstance(step, Exception):
             raise step
@@ -107,6 +109,13 @@ def test_a_token_credential_works_for_topics_with_and_without_tls(endpoint: str)
     wire = Wire(200)
     publisher(wire, endpoint, Token()).publish([event(1)])
     assert wire.requests[0].headers["Authorization"] == "Bearer t0ken"
+
+
+@pytest.mark.parametrize("credential", [AzureKeyCredential("k3y"), Token()])
+def test_the_transport_is_given_no_option_that_a_socket_would_refuse(credential: Any) -> None:
+    wire = Wire(200)
+    publisher(wire, PLAIN_TOPIC, credential).publish([event(1)])
+    assert "enforce_https" not in wire.options
 
 
 def test_publishing_nothing_asks_nothing() -> None:
