@@ -17,6 +17,7 @@ from local.errors import DONE, UserError
 _INTERRUPTED = 130  # what shells report for a program that Ctrl-C ended
 
 COMMANDS = {
+    "run": ("local.cli_run", "the embedded system on the wall clock, with a workload that comes and goes"),
     "plan": ("local.cli_plan", "what would be done for a cluster, and why; touches nothing"),
 }
 """Name of a command: its module and one line of help."""

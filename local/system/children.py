@@ -1,0 +1,83 @@
+"""Processes of ours: started so that none outlives its parent, watched until they are ready, stopped in good order."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from local.errors import UNREACHABLE, UserError
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_SHOWN_LINES = 15
+
+
+def _die_with_parent() -> None:
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+class Child:
+    """One process; its output goes to `log`."""
+
+    def __init__(
+        self, name: str, module: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str]
+    ) -> None:
+        self.name, self.log = name, log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 - set before any thread of ours is started in the child
+            )
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def wait_until(self, ready: Callable[[], bool], seconds: float = 30.0) -> None:
+        """Return once `ready`. Raises UserError with the end of its log when it ends first or takes too long."""
+        deadline = time.monotonic() + seconds
+        while not ready():
+            if not self.running:
+                code = self._process.returncode
+                raise UserError(f"the {self.name} ended with exit code {code}:\n{self._tail()}", _passed_on(code))
+            if time.monotonic() > deadline:
+                raise UserError(f"the {self.name} is not ready after {seconds:g} s:\n{self._tail()}", UNREACHABLE)
+            time.sleep(0.05)
+
+    def check(self) -> None:
+        """Raises UserError when it has ended though nobody stopped it."""
+        self.wait_until(lambda: self.running, seconds=0.0)
+
+    def kill(self) -> None:
+        """SIGKILL: it learns nothing of it."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self, seconds: float = 10.0) -> None:
+        """SIGTERM, and SIGKILL for who does not listen."""
+        self._process.terminate()
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def _tail(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()[-_SHOWN_LINES:]
+        return "\n".join(f"  {line}" for line in lines) or "  (it said nothing)"
+
+
+def _passed_on(code: int) -> int:
+    """A child that ended with one of our own exit codes knows best why."""
+    return code if code in (2, 3, 4) else UNREACHABLE
