@@ -65,12 +65,14 @@ def simulate(system: VirtualSystem, pods: Sequence[TracePod]) -> None:
     ends = begun + timedelta(seconds=max(pod.arrives + pod.lifetime for pod in pods))
     system.users.replay(pods)
     with _progress(len(pods)) as progress:
-        while not (
-            (system.users.submitted == len(pods) and system.settled()) or system.timeline.now() > ends + PATIENCE
-        ):
+        while not _over(system, len(pods)) and system.timeline.now() < ends + PATIENCE:
             system.run_for(STRIDE)
             days = (system.timeline.now() - begun).total_seconds() / 86400
             progress.show(system.users.cleared, days, system.machines_now())
+
+
+def _over(system: VirtualSystem, total: int) -> bool:
+    return system.users.submitted == total and system.settled()
 
 
 def gpu_use(pods: Sequence[TracePod]) -> dict[str, float]:
@@ -90,7 +92,7 @@ def summary(figures: dict[str, Any], config: Config, directory: Path, seconds: f
     hours = sum(figures["vm_hours"].values())
     yield f"pods       {pods['submitted']} submitted, {pods['scheduled']} scheduled, {pods['unserved']} unserved"
     yield f"wait       p50 {wait['p50']} s, p90 {wait['p90']} s, p99 {wait['p99']} s, longest {wait['max']} s"
-    yield f"nodes      {nodes['created']} created, {nodes['deleted']} deleted, {nodes['peak']} at a time, {nodes['left']} left"
+    yield f"nodes      {nodes['created']} made, {nodes['deleted']} gone, {nodes['peak']} at once, {nodes['left']} left"
     yield f"cost       {figures['cost']} for {hours:.1f} VM hours of cluster {config.cluster}"
     yield f"GPUs       {gpu['asked']} asked for, {gpu['wasted_share']:.1%} of that wasted by rounding up"
     yield f"leaks      {', '.join(f'{kind} {count}' for kind, count in figures['leaks'].items())}"

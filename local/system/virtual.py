@@ -50,7 +50,7 @@ class VirtualSystem:
         host: HostOptions | None = None,
         cadence: Cadence | None = None,
     ) -> None:
-        """`text` is the pools file; raises ConfigError when it is none. Of `host`, the hooks and the seed are set here."""
+        """`text` is the pools file; raises ConfigError when it is none. Seed and hooks of `host` are set here."""
         self.timeline = VirtualTimeline()
         self.stand_ins = StandIns(self.timeline, text, parse_config(text, to_act=True), seed=seed, behaviour=behaviour)
         self.chronicle = self.stand_ins.chronicle
@@ -97,7 +97,7 @@ class VirtualSystem:
     # Looking
 
     def settled(self) -> bool:
-        """Whether no pod is left that belongs to somebody, every pool is back at its minimum, and nothing is under way."""
+        """Whether nobody's pods are left, every pool is back at its minimum, and nothing is under way."""
         pods = self.stand_ins.cluster.store.all(POD)
         if any(pod.uid in self.stand_ins.sizes.by_uid for pod in pods) or self.running():
             return False
