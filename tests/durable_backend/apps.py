@@ -132,7 +132,7 @@ def _add_orchestrators(app: df.DFApp, calls: Calls) -> None:  # noqa: C901 - a l
         return context.get_input()
 
 
-def _add_waiting(app: df.DFApp) -> None:
+def _add_waiting(app: df.DFApp) -> None:  # noqa: C901 - a list, no logic
     @app.orchestration_trigger(context_name="context")
     def sleeping(context: Context) -> Steps:
         yield context.create_timer(context.current_utc_datetime + timedelta(seconds=context.get_input()))
@@ -158,6 +158,20 @@ def _add_waiting(app: df.DFApp) -> None:
     def waiting_late(context: Context) -> Steps:
         yield context.create_timer(context.current_utc_datetime + timedelta(minutes=1))
         return (yield context.wait_for_external_event("go"))
+
+    @app.orchestration_trigger(context_name="context")
+    def waiting_twice(context: Context) -> Steps:
+        yield context.create_timer(context.current_utc_datetime + timedelta(minutes=1))
+        yield context.wait_for_external_event("go")
+        yield context.wait_for_external_event("go")
+
+    @app.orchestration_trigger(context_name="context")
+    def failing_fast(context: Context) -> Steps:
+        slow = context.create_timer(context.current_utc_datetime + timedelta(minutes=1))
+        try:
+            yield context.task_all([context.call_activity("fail", "at once"), slow])
+        except Exception:  # noqa: BLE001 - the SDK raises nothing finer
+            yield context.call_activity("double", 1)
 
     @app.orchestration_trigger(context_name="context")
     def polling(context: Context) -> Steps:

@@ -102,3 +102,26 @@ def test_a_terminated_instance_ends_at_once_and_its_timers_are_gone(host: Functi
     host.engine.terminate(host.engine.instances["a"], "enough")
     assert (host.instance("a").status, host.instance("a").output) == ("Terminated", "enough")
     assert timeline.next_due() is None
+
+
+def test_what_follows_a_failed_task_all_starts_only_when_every_sibling_has_ended(
+    host: FunctionsHost, timeline: VirtualTimeline, calls: Calls
+):
+    host.client_start("failing_fast", None, "a")
+    timeline.run(EPOCH + timedelta(seconds=59))
+    assert (calls["fail"], calls["double"]) == (1, 0)
+    timeline.run(EPOCH + timedelta(seconds=60))
+    assert (host.instance("a").status, calls["double"]) == ("Completed", 1)
+
+
+def test_one_early_event_that_is_waited_for_twice_leaves_the_instance_waiting_as_in_azure(
+    host: FunctionsHost, timeline: VirtualTimeline
+):
+    host.client_start("waiting_twice", None, "a")
+    timeline.run(EPOCH + timedelta(seconds=1))
+    host.raise_event("a", "go")
+    timeline.run(EPOCH + HOUR)
+    assert host.instance("a").status == "Running"
+    host.raise_event("a", "go")
+    timeline.run(EPOCH + HOUR)
+    assert host.instance("a").status == "Completed"
