@@ -44,7 +44,7 @@ class Cloud:
         self.ids = stream(seed, "arm", "ids")
         self.faults = Faults(stream(seed, "arm", "faults"))
         self.operations = Operations(timeline, stream(seed, "arm", "operations"), latencies.retry_after)
-        self.truth = Truth(timeline)
+        self.truth = Truth(timeline, self.estate)
         self.throttle: Throttle | None = None
         self.stocks: dict[Stock, int] = {}
         self.page_size = 100

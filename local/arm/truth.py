@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from local.arm.state import Disk, Nic, Vm
+from local.arm.state import Disk, Estate, Nic, Vm
 from local.timeline import Timeline
 
 
@@ -41,8 +41,8 @@ class Leaks:
 class Truth:
     """Only records; nothing here decides anything. Records are the stand-in's own objects: read, do not change."""
 
-    def __init__(self, timeline: Timeline) -> None:
-        self._timeline = timeline
+    def __init__(self, timeline: Timeline, estate: Estate) -> None:
+        self._timeline, self._estate = timeline, estate
         self.vms: list[Vm] = []
         self.nics: list[Nic] = []
         self.disks: list[Disk] = []
@@ -54,7 +54,7 @@ class Truth:
 
     def live_vms(self) -> list[Vm]:
         """VMs that exist now, whatever their state."""
-        return [vm for vm in self.vms if vm.deleted_at is None]
+        return list(self._estate.all_vms())
 
     def vm_hours(self) -> dict[str, float]:
         """Hours by scale set or VM name, from creation to deletion (or now): what is billed, boot included."""

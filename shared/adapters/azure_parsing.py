@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from shared.adapters.protocols import Instance, Json, Leftover, ScaleSet
@@ -160,9 +161,17 @@ def _dies_though_not_ours(disk: Json, body: Json, *, uniform: bool) -> bool:
 def _made_for(name: str, tags: Mapping[str, str], pool: Pool) -> bool:
     if tags.get(POOL_TAG) == pool.name and CLUSTER_TAG in tags:
         return True
-    resource = pool.resource.lower()
-    separator = "_" if pool.kind is PoolKind.VMSS else "-"
-    return name.lower().startswith(f"{resource}{separator}") and "_osdisk" in name.lower()
+    return _os_disk_name(pool.kind, pool.resource.lower()).fullmatch(name.lower()) is not None
+
+
+@lru_cache(maxsize=1024)
+def _os_disk_name(kind: PoolKind, resource: str) -> re.Pattern[str]:
+    """OS disks as Azure names them for scale sets (<set>_<set>_<number>_OsDisk_1_<32 hex digits>, or with eight hex
+    digits in a Flexible set), and as `vm_body` names them for VMs; narrow, so that nobody else's disk fits."""
+    own = re.escape(resource)
+    if kind is PoolKind.VMSS:
+        return re.compile(rf"{own}_(?:{own}_\d+|[0-9a-f]{{8}})_osdisk_1_[0-9a-f]{{32}}")
+    return re.compile(rf"{own}-[a-z0-9-]+_osdisk")
 
 
 def _disk_id(disk: Json) -> str:

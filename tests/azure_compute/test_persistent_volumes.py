@@ -56,6 +56,6 @@ def test_data_disks_of_our_own_template_do_not_hold_a_vm_back(quick: World) -> N
 def test_a_volume_is_never_a_leftover_whatever_its_tags_and_name_say(quick: World) -> None:
     quick.pools(GPU)
     make_volume(quick)
-    make_volume(quick, "gpu_gpu_0_OsDisk_1_looks_like_ours")
+    make_volume(quick, f"gpu_gpu_0_OsDisk_1_{'a' * 32}")
     kinds = [(one.kind, one.attached != "") for one in quick.compute.leftovers([GPU])]
     assert kinds == [("disk", True)]

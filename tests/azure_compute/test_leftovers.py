@@ -1,0 +1,47 @@
+import orjson
+import pytest
+
+from shared.adapters.azure_parsing import leftover_of
+from shared.model import Pool, PoolKind
+from tests.azure_compute.world import World
+from tests.builders import pool
+
+GPU = pool("gpu")
+SOLO = pool("solo", kind=PoolKind.VM)
+HEX = "0123456789abcdef" * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "ours"),
+    [
+        (f"gpu_gpu_0_OsDisk_1_{HEX}", GPU, True),
+        (f"gpu_0a1b2c3d_OsDisk_1_{HEX}", GPU, True),
+        (f"GPU_gpu_17_osdisk_1_{HEX}", GPU, True),
+        (f"gpu_spot_0_OsDisk_1_{HEX}", GPU, False),
+        (f"gpu_spot_gpu_spot_0_OsDisk_1_{HEX}", GPU, False),
+        ("gpu_gpu_0_OsDisk_1_backup", GPU, False),
+        ("gpu-vm_OsDisk", GPU, False),
+        ("solo-op1-0_OsDisk", SOLO, True),
+        (f"solo-web_OsDisk_1_{HEX}", SOLO, False),
+        ("solo_OsDisk", SOLO, False),
+    ],
+)
+def test_only_os_disks_named_after_our_own_vms_are_ours(name: str, of: Pool, ours: bool) -> None:
+    body = {"id": f"/x/{name}", "name": name, "properties": {"osType": "Linux"}}
+    assert (leftover_of(body, "disk", [of]) is not None) == ours
+
+
+def test_a_data_disk_is_never_a_leftover_even_with_our_tags() -> None:
+    tags = {"sluice-cluster": "training", "sluice-pool": "gpu"}
+    body = {"id": "/x/d", "name": f"gpu_gpu_0_OsDisk_1_{HEX}", "tags": tags, "properties": {}}
+    assert leftover_of(body, "disk", [GPU]) is None
+
+
+def test_somebody_elses_nic_is_not_ours(quick: World) -> None:
+    quick.pools(GPU)
+    quick.put("Microsoft.Network/networkInterfaces/gpu-nic", orjson.dumps({"location": "w", "tags": {"team": "web"}}))
+    quick.put(
+        "Microsoft.Network/networkInterfaces/lost",
+        orjson.dumps({"location": "w", "tags": {"sluice-cluster": "training", "sluice-pool": "gpu"}}),
+    )
+    assert [one.resource_id.rsplit("/", 1)[-1] for one in quick.compute.leftovers([GPU])] == ["lost"]
