@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class Machine(Protocol):
-    """What the bridge wants to know of a VM: `pool` is the name of its scale set, agent pool or VM resource, `name` its
+    """What the bridge wants to know of a VM: `pool` is the name of its scale set, agent pool or VM resource, `name` the
     computer name."""
 
     @property
@@ -71,7 +71,7 @@ class BootTimes:
     """Seconds; spans are drawn from evenly.
 
     `boot`: the VM runs until its kubelet registers. `gpu`: registered until the device plugin offers the GPUs; None =
-    with the registration. `silence`: a machine stops until its Node counts as lost (50 s, as node-monitor-grace-period).
+    with the registration. `silence`: a machine stops until its Node counts as lost (as node-monitor-grace-period).
     `removal`: a machine is gone until a cloud controller deletes its Node, where one runs.
     """
 

@@ -180,7 +180,7 @@ class Workloads:
         done, lost = succeeded >= int(spec["completions"]), failed > int(spec["backoffLimit"])
         wanted = 0 if done or lost else min(int(spec["parallelism"]), int(spec["completions"]) - succeeded)
         for _ in range(wanted - len(active)):
-            self._create_pod(owner, spec["template"])
+            self._create_pod(owner, _labelled_for(owner))
         for surplus in active[wanted:]:
             self._registry.delete(surplus)
         numbers: Json = {"active": wanted, "succeeded": succeeded, "failed": failed}
@@ -239,6 +239,15 @@ def _replica_set_of(owner: Stored, name: str, digest: str, replicas: int) -> Jso
     metadata["labels"] = {**(metadata.get("labels") or {}), **label}
     own = {"name": name, "labels": dict(metadata["labels"]), "ownerReferences": [owner_reference(owner)]}
     return {"metadata": own, "spec": {"replicas": replicas, **spec}}
+
+
+def _labelled_for(job: Stored) -> Json:
+    template = copy(job.spec["template"])
+    metadata = template.setdefault("metadata", {})
+    own = {"job-name": job.name, "controller-uid": job.uid}
+    own |= {f"batch.kubernetes.io/{name}": value for name, value in own.items()}
+    metadata["labels"] = {**(metadata.get("labels") or {}), **own}
+    return template
 
 
 def _may_run(spec: Json, node: Stored) -> bool:
