@@ -164,7 +164,9 @@ class Packer:
 def fill(market: Market, kind: int, rows: Rows, left: Counts, worth: Vector) -> Content:
     """What of these classes to put on an empty node: again and again what is worth most for its share of the rest."""
     needs, room = market.needs[rows], market.rooms[kind].copy()
-    pods = left[rows]
+    pods = np.where(market.alone[rows], np.minimum(left[rows], 1), left[rows])
+    if (pods @ needs <= room).all():
+        return tuple(zip(rows.tolist(), pods.tolist(), strict=True))
     eager = worth[rows] ** _KEENNESS
     taken: dict[int, int] = {}
     while len(rows):
@@ -176,11 +178,8 @@ def fill(market: Market, kind: int, rows: Rows, left: Counts, worth: Vector) -> 
         shares = needs / np.maximum(room, _TINY)
         best = int((eager / np.sqrt((shares * shares).sum(axis=1))).argmax())
         row = int(rows[best])
-        if market.alone[row]:
-            number, pods[best] = 1, 0
-        else:
-            number = max(1, int(min(pods[best], 1.0 / shares[best].max()) // _PORTION))
-            pods[best] -= number
+        number = max(1, int(min(pods[best], 1.0 / shares[best].max()) // _PORTION))
+        pods[best] -= number
         room -= number * needs[best]
         taken[row] = taken.get(row, 0) + number
     return tuple(taken.items())

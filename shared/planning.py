@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 
 from shared import retirement
 from shared.allocation import Allocation, allocate
@@ -83,7 +84,7 @@ def _order(each: PodClass) -> tuple[object, ...]:
 
 
 def _draw(refs: Iterator[PodRef], number: int) -> tuple[PodRef, ...]:
-    return tuple(next(refs) for _ in range(number))
+    return tuple(islice(refs, number))
 
 
 def _placements(

@@ -15,7 +15,18 @@ from shared.model import Config, DaemonShape, HostPort, Ledger, Movability, Node
 from shared.predicates import PODS, Ground
 from shared.template_node import Template, fits, settles, take
 
-_STARTUP_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "node.cilium.io/agent-not-ready")
+_STARTUP_TAINTS = (
+    frozenset(  # set while a node starts, by the kubelet, the cloud's node manager, network and disk drivers
+        {
+            "node.kubernetes.io/not-ready",
+            "node.kubernetes.io/network-unavailable",
+            "node.cloudprovider.kubernetes.io/uninitialized",
+            "node.cilium.io/agent-not-ready",
+            "disk.csi.azure.com/agent-not-ready",
+            "file.csi.azure.com/agent-not-ready",
+        }
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +88,8 @@ def _settled(node: NodeView, *, ours: bool) -> Site:
 
 
 def _young(node: NodeView, template: Template, daemons: Sequence[DaemonShape]) -> Site:
-    ground = Ground(node.name, node.labels, tuple(taint for taint in node.taints if not _of_startup(taint)))
+    taints = tuple(taint for taint in node.taints if taint.key not in _STARTUP_TAINTS)
+    ground = Ground(node.name, node.labels, taints)
     promised = template.pool.allocatable
     allocatable = {**node.allocatable, **{k: v for k, v in promised.items() if not node.allocatable.get(k)}}
     free = _free(allocatable, node.requested)
@@ -101,9 +113,7 @@ def _young(node: NodeView, template: Template, daemons: Sequence[DaemonShape]) -
 
 def _asked_for(ledger: Ledger, templates: Mapping[str, Template], now: datetime) -> list[Site]:
     return [
-        Site(
-            upcoming.pool, upcoming.pool, template.grounds, template.free, template.host_ports, coming=True, fresh=True
-        )
+        _promise(template)
         for upcoming in ledger.upcoming
         if upcoming.deadline > now and (template := templates.get(upcoming.pool)) is not None
         for _ in range(upcoming.count)
@@ -117,10 +127,6 @@ def _promise(template: Template) -> Site:
 
 def _free(allocatable: Mapping[str, int], requested: Mapping[str, int]) -> dict[str, int]:
     return {name: amount - requested.get(name, 0) for name, amount in allocatable.items()}
-
-
-def _of_startup(taint: Taint) -> bool:
-    return taint.key.startswith(_STARTUP_TAINTS)
 
 
 def _holds_daemons_only(node: NodeView) -> bool:

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from shared.model import HostPort, Upcoming
+from shared.model import DaemonShape, HostPort, Upcoming
 from shared.planning import plan
 from tests.builders import (
     GIB,
@@ -123,6 +123,21 @@ def test_a_young_node_that_is_not_ready_yet_is_on_the_way():
     made = planned(pods("a", 4, SMALL), nodes=[young])
     assert targets(made.fits_upcoming) == {"n1": 4}
     assert made.deltas == ()
+
+
+def test_a_young_node_with_a_taint_that_is_not_of_its_start_is_no_room():
+    full_disk = Taint("node.kubernetes.io/disk-pressure", "", "NoSchedule")
+    young = node("n1", created_at=NOW - timedelta(seconds=20), taints=(full_disk,))
+    assert added(planned(pods("a", 4, SMALL), nodes=[young])) == {"general": 1}
+
+
+def test_a_young_node_keeps_room_for_the_daemon_pods_that_will_still_come():
+    agent = DaemonShape("agent", shape(cpu=1000))
+    young = {"created_at": NOW - timedelta(seconds=20)}
+    bare = node("n1", **young)
+    assert targets(planned(pods("a", 4, SMALL), nodes=[bare], daemons=[agent]).fits_existing) == {"n1": 3}
+    there = node("n1", holds=[bound("agent", 1, shape(cpu=1000), Movability.STAYS)], **young)
+    assert targets(planned(pods("a", 4, SMALL), nodes=[there], daemons=[agent]).fits_existing) == {"n1": 3}
 
 
 def test_a_node_that_never_gets_ready_is_bought_again_after_its_time():
