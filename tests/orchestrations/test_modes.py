@@ -1,0 +1,61 @@
+"""How far Sluice may go, re-read at every step."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.orchestrations.stage import POOLS, Stage
+
+
+def test_observe_writes_nothing_and_says_what_it_would_have_done() -> None:
+    stage = Stage(POOLS.replace("mode: act", "mode: observe"), timers=True)
+    stage.submit(3)
+    stage.run(2)
+    stage.say(seconds=900)
+    assert stage.arm.writes == []
+    assert stage.cluster.writes == []
+    plan = stage.status()["clusters"]["training"]["plan"]
+    assert plan["mode"] == "observe"
+    assert plan["deltas"] == {"spot": 3}
+
+
+def test_paused_plans_nothing() -> None:
+    stage = Stage(POOLS.replace("mode: act", "mode: paused"), timers=True)
+    stage.submit(3)
+    stage.run(2)
+    stage.say(seconds=900)
+    assert stage.arm.writes == []
+    assert stage.document("latest.json") == {}
+
+
+def test_a_pool_in_observe_is_planned_for_and_never_grown() -> None:
+    stage = Stage(POOLS.replace("priority: Spot", "priority: Spot\n    mode: observe"))
+    stage.submit(1)
+    stage.run(2)
+    stage.say(seconds=200)
+    assert stage.machines() == {"spot": 0, "regular": 0}
+    assert stage.document("latest.json")["deltas"] == {"spot": 1}
+
+
+@pytest.mark.parametrize("mode", ["observe", "paused"])
+def test_a_change_of_mode_holds_from_the_next_step_on(mode: str) -> None:
+    stage = Stage()
+    stage.submit(1)
+    stage.run(2)
+    stage.stand.set_pools_file(POOLS)
+    stage.publisher.publish([stage.event()])
+    stage.stand.set_pools_file(POOLS.replace("mode: act", f"mode: {mode}"))
+    stage.run(300)
+    assert stage.arm.writes == []
+
+
+def test_an_invalid_pools_file_is_refused_and_the_last_good_one_stays_in_force() -> None:
+    stage = Stage()
+    stage.submit(1)
+    stage.run(2)
+    stage.say(seconds=200)
+    stage.stand.set_pools_file("cluster: training\npools: nonsense\n")
+    stage.submit(1, prefix="more")
+    stage.run(2)
+    stage.say(seconds=200)
+    assert stage.machines()["spot"] == 2
