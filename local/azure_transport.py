@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Any
 
 import orjson
-from azure.core.exceptions import ServiceRequestError, ServiceResponseError
+from azure.core.credentials import AccessToken
+from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError, ServiceResponseError
 from azure.core.pipeline import PipelineRequest
 from azure.core.pipeline.policies import SansIOHTTPPolicy
 from azure.core.pipeline.transport import HttpTransport
@@ -214,6 +215,14 @@ class NoAuthentication(SansIOHTTPPolicy[HttpRequest, HttpResponse]):
 
     def on_request(self, request: PipelineRequest[HttpRequest]) -> None:
         """Adds nothing."""
+
+
+class NoCredential:
+    """Clients want a credential even where no policy will ever ask it."""
+
+    def get_token(self, *_scopes: str, **_kwargs: Any) -> AccessToken:  # noqa: ANN401 - azure-core's own signature
+        """Raises: with `NoAuthentication` in place nobody asks."""
+        raise ClientAuthenticationError("a stand-in on plain http was asked with a token; pass NoAuthentication()")
 
 
 def _body_of(request: HttpRequest) -> bytes:

@@ -2,7 +2,7 @@ import pytest
 from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError, ServiceResponseError
 
 from local.arm import Fault
-from local.azure_transport import HandlerTransport, NoAuthentication
+from local.azure_transport import HandlerTransport, NoAuthentication, NoCredential
 from local.timeline import VirtualTimeline
 from shared.adapters.azure_compute import make_compute
 from shared.adapters.azure_errors import error_of, from_answer, retry_after, translate
@@ -18,7 +18,7 @@ from shared.adapters.errors import (
     Unreachable,
 )
 from shared.model import PoolKind
-from tests.azure_compute.world import SCOPE, NoCredential, World
+from tests.azure_compute.world import SCOPE, World
 from tests.builders import pool
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from local.arm import ArmLatencies, ArmStandIn, Quirks
-from local.azure_transport import HandlerTransport, NoAuthentication
+from local.azure_transport import HandlerTransport, NoAuthentication, NoCredential
 from local.http_server import serve
 from local.timeline import VirtualTimeline
 from local.web import Request
@@ -20,13 +20,6 @@ from tests import builders
 SCOPE = AzureScope("subscription", "group", "westeurope")
 GROUP = "/subscriptions/subscription/resourceGroups/group/providers"
 OURS = {"sluice-cluster": "training", "sluice-pool": "solo", "sluice-operation": "op-1"}
-
-
-class NoCredential:
-    """The client wants a credential even where the policy that would use it is replaced."""
-
-    def get_token(self, *_: str, **__: Any) -> Any:
-        raise AssertionError("nobody may ask for a token here")
 
 
 @dataclass
