@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from shared.model import Config, DaemonShape, HostPort, Ledger, Movability, NodeView, Snapshot, Taint
+from shared.model import Config, DaemonShape, HostPort, Ledger, Movability, NodeView, Snapshot
 from shared.predicates import PODS, Ground
 from shared.template_node import Template, fits, settles, take
 
