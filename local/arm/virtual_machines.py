@@ -63,6 +63,7 @@ class VirtualMachines:
         vm = self._find(call)
         body = call.body()
         disks = body.get("properties", {}).get("storageProfile", {}).get("dataDisks")
+        _check_idle(vm)
         if disks is not None:
             self._set_data_disks(self._group(call), vm, disks)
         return self._update(vm, body)
@@ -124,6 +125,7 @@ class VirtualMachines:
         if not size or not body.get("location"):
             raise invalid("Required parameter 'location' or 'hardwareProfile.vmSize' is missing (null).")
         spot = properties.get("priority") in {"Spot", "Low"}
+        _check_things(group, properties)
         self._cloud.quota.check(group.subscription, str(body["location"]), size, spot=spot, count=1)
         vm = Vm(
             id=group.path(_KIND, name),
@@ -172,8 +174,6 @@ class VirtualMachines:
 
     def _add_os_disk(self, group: Group, vm: Vm, given: Json) -> None:
         name = str(given.get("name") or naming.os_disk_name(vm.name, self._cloud.ids))
-        if name.lower() in group.disks:
-            raise ArmError(409, "ConflictingUserInput", f"Disk {name} already exists in resource group {group.name}.")
         inherited = dict(vm.tags) if self._cloud.quirks.os_disk_inherits_tags else {}
         vm.os_disk = self._new_disk(group, vm, name, tags=inherited, os=True)
         vm.os_delete_option = str(given.get("deleteOption") or DETACH)
@@ -194,14 +194,14 @@ class VirtualMachines:
         vm.nics.append((nic, str(configuration.get("properties", {}).get("deleteOption") or DETACH)))
 
     def _take_nic(self, group: Group, vm: Vm, reference: Json) -> None:
-        nic = group.nics.get(str(reference.get("id", "")).rsplit("/", 1)[-1].lower())
-        if nic is None or nic.held_by:
-            raise invalid(f"Network interface {reference.get('id')} is missing or in use.", "InvalidResourceReference")
+        nic = group.nics[_last(reference)]
         nic.held_by = vm.id
         vm.nics.append((nic, str(reference.get("properties", {}).get("deleteOption") or DETACH)))
 
     def _set_data_disks(self, group: Group, vm: Vm, given: list[Json]) -> None:
-        """The list is the whole truth: what it lacks is detached, what it adds is attached or made."""
+        """The list is the whole truth: what it lacks is detached, what it adds is attached or made. Raises ArmError for
+        disks that cannot be attached, before anything is changed."""
+        _check_disks(group, given, vm)
         wanted = {_disk_name(vm, disk): disk for disk in given}
         for attached in vm.data_disks:
             if attached.disk.name.lower() not in wanted:
@@ -213,15 +213,11 @@ class VirtualMachines:
 
     def _attached(self, group: Group, vm: Vm, name: str, given: Json) -> Attached:
         option = str(given.get("createOption", "Empty"))
-        disk = group.disks.get(name)
-        if option.lower() != "attach":
-            disk = self._new_disk(
-                group, vm, str(given.get("name") or name), tags={}, size=given.get("diskSizeGB") or 32
-            )
-        elif disk is None:
-            raise not_found("Microsoft.Compute/disks", name, group.name)
-        elif disk.held_by:
-            raise ArmError(409, "AttachDiskWhileBeingDetached", f"Disk {name} is held by {disk.held_by}.")
+        if option.lower() == "attach":
+            disk = group.disks[name]
+        else:
+            size = int(given.get("diskSizeGB") or 32)
+            disk = self._new_disk(group, vm, str(given.get("name") or name), tags={}, size=size)
         disk.held_by = vm.id
         return Attached(int(given.get("lun") or 0), disk, option, str(given.get("deleteOption") or DETACH))
 
@@ -245,10 +241,7 @@ class VirtualMachines:
         return disk
 
     def _update(self, vm: Vm, body: Json) -> Response:
-        if vm.deleting_at is not None:
-            raise ArmError(409, "OperationNotAllowed", f"The VM '{vm.name}' is being deleted.")
-        if vm.provisioning_state == "Creating":
-            raise ArmError(409, "Conflict", f"The VM '{vm.name}' is being created by an earlier request.")
+        _check_idle(vm)
         vm.tags.update(body.get("tags") or {})
         vm.rendered = None
         return Response.of_json(200, vm_json(vm))
@@ -261,6 +254,42 @@ class VirtualMachines:
         if vm is None:
             raise not_found(_KIND, call.name, call.target.group)
         return vm
+
+
+def _check_idle(vm: Vm) -> None:
+    if vm.deleting_at is not None:
+        raise ArmError(409, "OperationNotAllowed", f"The VM '{vm.name}' is being deleted.")
+    if vm.provisioning_state == "Creating":
+        raise ArmError(409, "Conflict", f"The VM '{vm.name}' is being created by an earlier request.")
+
+
+def _check_things(group: Group, properties: Json) -> None:
+    """Raises ArmError for what the body refers to and cannot have."""
+    storage = properties.get("storageProfile", {})
+    _check_disks(group, storage.get("dataDisks") or [], None)
+    name = str((storage.get("osDisk") or {}).get("name") or "")
+    if name.lower() in group.disks:
+        raise ArmError(409, "ConflictingUserInput", f"Disk {name} already exists in resource group {group.name}.")
+    for reference in properties.get("networkProfile", {}).get("networkInterfaces") or ():
+        nic = group.nics.get(_last(reference))
+        if nic is None or nic.held_by:
+            raise invalid(f"Network interface {reference.get('id')} is missing or in use.", "InvalidResourceReference")
+
+
+def _check_disks(group: Group, given: list[Json], vm: Vm | None) -> None:
+    for one in given:
+        if str(one.get("createOption", "")).lower() != "attach":
+            continue
+        name = _last(one.get("managedDisk") or {})
+        disk = group.disks.get(name)
+        if disk is None:
+            raise not_found("Microsoft.Compute/disks", name, group.name)
+        if disk.held_by and (vm is None or disk.held_by != vm.id):
+            raise ArmError(409, "AttachDiskWhileBeingDetached", f"Disk {name} is held by {disk.held_by}.")
+
+
+def _last(reference: Json) -> str:
+    return str(reference.get("id") or "").rsplit("/", 1)[-1].lower()
 
 
 def _disk_name(vm: Vm, given: Json) -> str:

@@ -165,10 +165,9 @@ class AzureCompute:
                 )
                 return pack("create-vm", poller.continuation_token())
         except StaleWrite:
-            # our own earlier request is still under way: the VM's state tells how it ends
-            there = self.instance(pool, name)
-            if there.tags.get(OPERATION_TAG) != tags.get(OPERATION_TAG):
+            if not self._is_ours(pool, name, tags):
                 raise
+            # our own earlier request is still under way: the VM's state tells how it ends
             return pack("vm-state", [group, name])
 
     def begin_delete(self, pool: Pool, instance_ids: Sequence[str]) -> str:
@@ -218,6 +217,14 @@ class AzureCompute:
             if error.code in {"NicInUse", "OperationNotAllowed"}:
                 raise StaleWrite(error.message, code=error.code, status=error.status) from error
             raise
+
+    def _is_ours(self, pool: Pool, name: str, tags: Mapping[str, str]) -> bool:
+        """Whether the VM of that name was asked for by the operation that these tags name."""
+        try:
+            there = self.instance(pool, name)
+        except NotFound:
+            return False
+        return there.tags.get(OPERATION_TAG) == tags.get(OPERATION_TAG)
 
     def _noted(self, pool_name: str, body: Json) -> ScaleSet:
         found = parsing.scale_set_of(body)

@@ -182,3 +182,11 @@ def test_azure_itself_refuses_what_was_attached_in_between(quick: World) -> None
     for one in quick.compute.leftovers([SOLO]):
         with pytest.raises(StaleWrite):
             quick.compute.delete_leftover(replace(one, attached=""))
+
+
+def test_a_disk_of_that_name_in_the_way_is_a_stale_write_and_leaves_nothing_behind(quick: World) -> None:
+    quick.pools(SOLO)
+    quick.put("Microsoft.Compute/disks/solo-1_OsDisk", b'{"location": "westeurope"}')
+    with pytest.raises(StaleWrite, match="already exists"):
+        create(quick)
+    assert (quick.arm.truth.vms, quick.arm.truth.nics, len(quick.arm.truth.disks)) == ([], [], 1)
