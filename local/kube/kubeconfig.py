@@ -6,17 +6,22 @@ from pathlib import Path
 
 import yaml
 
+from local.kube.stand_in import TOKEN_PATH
+
 NAME = "sluice"
 
 
 def write_kubeconfig(path: Path, url: str, token: str = "") -> Path:
-    """Write a kubeconfig whose only context reaches the API server at `url`; readable by its owner alone."""
+    """Write a kubeconfig whose only context reaches the API server at `url`; readable by its owner alone.
+
+    The token stands in the address too, since kubectl sends none over plain HTTP.
+    """
     user = {"token": token} if token else {}
     document = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": NAME,
-        "clusters": [{"name": NAME, "cluster": {"server": url}}],
+        "clusters": [{"name": NAME, "cluster": {"server": f"{url}/{TOKEN_PATH}/{token}" if token else url}}],
         "users": [{"name": NAME, "user": user}],
         "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME, "namespace": "default"}}],
     }

@@ -22,6 +22,9 @@ from local.randomness import stream
 from local.timeline import Timeline
 from local.web import Request, Response
 
+TOKEN_PATH = "token"
+"""`/token/<the token>/...` is as good as a header: kubectl sends no token where there is no TLS."""
+
 DELAY_HEADER = "x-stand-in-delay"
 """Seconds that the answer should take, for an in-process transport, which has its own way to wait."""
 
@@ -100,11 +103,18 @@ class KubernetesStandIn:
     def _dispatch(self, request: Request) -> Response:
         if (found := discovery.health(request.path)) is not None:
             return found
-        if self.token and request.headers.get("authorization", "").partition(" ")[2] != self.token:
-            raise ApiProblem(401, "Unauthorized", "Unauthorized")
+        request = self._authorized(request)
         if request.method == "GET" and (found := discovery.answer(request.path)) is not None:
             return found
         return self._serve(request, route(request.path))
+
+    def _authorized(self, request: Request) -> Request:
+        if not self.token or request.headers.get("authorization", "").partition(" ")[2] == self.token:
+            return request
+        prefix = f"/{TOKEN_PATH}/{self.token}/"
+        if not request.path.startswith(prefix):
+            raise ApiProblem(401, "Unauthorized", "Unauthorized")
+        return replace(request, path=request.path[len(prefix) - 1 :])
 
     def _serve(self, request: Request, where: Route) -> Response:
         match request.method:
