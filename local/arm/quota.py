@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from local.arm.errors import ArmError
 from local.arm.skus import Skus
-from local.arm.state import Estate, Json
+from local.arm.state import Estate, Json, Vm
 
 UNLIMITED = 1_000_000
 TOTAL = "cores"
@@ -31,6 +31,18 @@ class Quota:
         """In cores."""
         lowered = subscription.lower()
         return self._limits.get((lowered, name), self._limits.get(("", name), UNLIMITED))
+
+    def limits(self) -> dict[str, int]:
+        """Every limit that was set, by name; of several subscriptions the smallest."""
+        found: dict[str, int] = {}
+        for (_, name), cores in self._limits.items():
+            found[name] = min(cores, found.get(name, cores))
+        return found
+
+    def counts_for(self, vm: Vm) -> tuple[tuple[str, ...], int]:
+        """The quotas that a VM uses, and how many cores of each."""
+        sku = self._skus.of(vm.sku)
+        return _counted(sku.family, spot=vm.spot), sku.vcpus
 
     def used(self, subscription: str, location: str) -> dict[str, int]:
         """Cores in use by quota name."""

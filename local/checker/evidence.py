@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from local.arm.quota import Quota
 from local.arm.truth import Truth as ArmTruth
 from local.kube.kinds import POD, Json
 from local.kube.stand_in import KubernetesStandIn
@@ -63,25 +64,29 @@ def _attends(metadata: Json) -> bool:
     return bool(owners & {"DaemonSet", "Node"}) or MIRROR in (metadata.get("annotations") or {})
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """Everything about a run. `quotas`: cores by quota name; `quota_use`: by VM size, its quotas and its cores.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AzureEvidence:
+    """What can be told of a run without looking into its cluster: enough where the cluster is a real one.
 
-    `orchestrations` are those that have not ended or that failed, `host` the rules that they broke, `dead_letters` the
-    events nobody could take: all of them in words, with their ids. `pod_deletions`: pods that Sluice deleted without
-    asking the eviction API.
+    `quota` knows the cores that the subscription may have. `orchestrations` are those that have not ended or that
+    failed, `host` the rules that they broke, `dead_letters` the events nobody could take: in words, with their ids.
     """
 
     begun: datetime
     now: datetime
     arm: ArmTruth
-    cluster: ClusterTruth
-    store: Store
-    witness: Witness
     pools: tuple[PoolFacts, ...]
-    quotas: Mapping[str, int] = field(default_factory=dict)
-    quota_use: Mapping[str, tuple[tuple[str, ...], int]] = field(default_factory=dict)
+    quota: Quota
     orchestrations: tuple[str, ...] = ()
     host: tuple[str, ...] = ()
     dead_letters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence(AzureEvidence):
+    """Everything about a run. `pod_deletions`: pods that Sluice deleted without asking the eviction API."""
+
+    cluster: ClusterTruth
+    store: Store
+    witness: Witness
     pod_deletions: tuple[str, ...] = ()

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
 from local.arm.state import Vm
-from local.checker.evidence import Evidence
+from local.checker.evidence import AzureEvidence, Evidence
 from local.checker.servable import fits
 from local.kube.kinds import POD
 from local.kube.objects import is_finished
 from local.kube.truth import PodRecord
 
 Rule = Callable[[Evidence], Iterator[str]]
+AzureRule = Callable[[AzureEvidence], Iterator[str]]
 
 
 def check(evidence: Evidence) -> tuple[str, ...]:
@@ -21,11 +22,16 @@ def check(evidence: Evidence) -> tuple[str, ...]:
     return tuple(violation for rule in RULES for violation in rule(evidence))
 
 
-def _at(evidence: Evidence, moment: datetime) -> str:
+def check_azure(evidence: AzureEvidence) -> tuple[str, ...]:
+    """The violations that show without looking into the cluster."""
+    return tuple(violation for rule in AZURE_RULES for violation in rule(evidence))
+
+
+def _at(evidence: AzureEvidence, moment: datetime) -> str:
     return f"t={(moment - evidence.begun).total_seconds():.1f}s"
 
 
-def never_above_maximum(evidence: Evidence) -> Iterator[str]:
+def never_above_maximum(evidence: AzureEvidence) -> Iterator[str]:
     """No accepted write asks for more than the pool's maximum, and never do more VMs exist."""
     limits = {pool.resource.lower(): pool for pool in evidence.pools}
     for write in evidence.arm.writes:
@@ -44,15 +50,15 @@ def never_above_maximum(evidence: Evidence) -> Iterator[str]:
             yield f"{_at(evidence, when)} above-maximum: pool {pool.name} had {most} VMs, its maximum is {pool.maximum}"
 
 
-def never_above_quota(evidence: Evidence) -> Iterator[str]:
+def never_above_quota(evidence: AzureEvidence) -> Iterator[str]:
     """The cores of the VMs that exist never exceed what the subscription may have."""
-    for name, limit in evidence.quotas.items():
-        counted = [
-            (vm.created_at, vm.deleted_at, evidence.quota_use[vm.sku][1])
-            for vm in evidence.arm.vms
-            if vm.sku in evidence.quota_use and name in evidence.quota_use[vm.sku][0]
-        ]
-        when, most = _most(counted) if counted else (evidence.begun, 0)
+    for name, limit in evidence.quota.limits().items():
+        spans = []
+        for vm in evidence.arm.vms:
+            names, cores = evidence.quota.counts_for(vm)
+            if name in names:
+                spans.append((vm.created_at, vm.deleted_at, cores))
+        when, most = _most(spans) if spans else (evidence.begun, 0)
         if most > limit:
             yield f"{_at(evidence, when)} above-quota: {most} cores of {name}, the quota is {limit}"
 
@@ -80,7 +86,7 @@ def _most(spans: Iterable[tuple[datetime, datetime | None, int]]) -> tuple[datet
     return when, most
 
 
-def nothing_left_over(evidence: Evidence) -> Iterator[str]:
+def nothing_left_over(evidence: AzureEvidence) -> Iterator[str]:
     """At the end no pool stands above its minimum, and nothing of a VM that is gone is still there."""
     end = _at(evidence, evidence.now)
     standing = Counter(vm.resource.lower() for vm in evidence.arm.live_vms())
@@ -91,6 +97,11 @@ def nothing_left_over(evidence: Evidence) -> Iterator[str]:
     leaks = evidence.arm.leaks()
     yield from (f"{end} leaked-nic: {name}" for name in leaks.nics)
     yield from (f"{end} leaked-disk: {name}" for name in leaks.disks)
+
+
+def no_node_is_left_over(evidence: Evidence) -> Iterator[str]:
+    """At the end no Node stands that no VM carries."""
+    end = _at(evidence, evidence.now)
     yield from (f"{end} leaked-node: {name} has no VM" for name in nodes_without_vm(evidence))
 
 
@@ -102,7 +113,7 @@ def nodes_without_vm(evidence: Evidence) -> list[str]:
     )
 
 
-def volumes_survive(evidence: Evidence) -> Iterator[str]:
+def volumes_survive(evidence: AzureEvidence) -> Iterator[str]:
     """A persistent volume's disk is never deleted."""
     for disk in evidence.arm.persistent_volumes():
         if disk.deleted_at is not None:
@@ -162,7 +173,7 @@ def nobody_waits_in_vain(evidence: Evidence) -> Iterator[str]:
                 break
 
 
-def everything_ended(evidence: Evidence) -> Iterator[str]:
+def everything_ended(evidence: AzureEvidence) -> Iterator[str]:
     """Every orchestration came to a good end within the rules of its host, and every event was taken."""
     end = _at(evidence, evidence.now)
     yield from (f"{end} orchestration: {words}" for words in evidence.orchestrations)
@@ -174,13 +185,17 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-RULES: tuple[Rule, ...] = (
+AZURE_RULES: tuple[AzureRule, ...] = (
     never_above_maximum,
     never_above_quota,
     nothing_left_over,
     volumes_survive,
+    everything_ended,
+)
+RULES: tuple[Rule, ...] = (
+    *AZURE_RULES,
+    no_node_is_left_over,
     evictions_are_allowed,
     nodes_go_empty,
     nobody_waits_in_vain,
-    everything_ended,
 )

@@ -6,33 +6,23 @@ happened is read from here and from nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import orjson
-
-from local.arm.machines import Machine
 from local.arm.settings import ArmLatencies, Quirks
-from local.arm.stand_in import ArmStandIn
-from local.blob_storage import BlobStandIn, StoredBlob
-from local.checker.evidence import Evidence, PoolFacts, Witness
-from local.event_grid import EventFaults, EventGridTopic, Subscription, TopicOptions
+from local.checker.evidence import Evidence, Witness
+from local.event_grid import EventFaults
 from local.kube.controllers.timing import Timing as ClusterTiming
 from local.kube.stand_in import KubernetesStandIn
 from local.machines import BootTimes, MachinesBridge
-from local.system.chronicle import Chronicle, Recorded
+from local.system.azure_side import INGEST_PATH, AzureSide, Deliver
+from local.system.chronicle import Recorded
 from local.system.sizes import PodSizes
 from local.timeline import Timeline
-from local.web import Request, Response
-from shared.adapters.azure_compute import DISK_API
-from shared.model import Config, PoolKind
-from shared.names import CONFIG_CONTAINER, DEAD_LETTER_CONTAINER, POOL_LABEL
+from shared.model import Config
 
-INGEST = "ingest"
-INGEST_PATH = f"/runtime/webhooks/EventGrid?functionName={INGEST}&code=local"
-Deliver = Callable[[Request], Response]
+__all__ = ["INGEST_PATH", "Behaviour", "Deliver", "StandIns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +38,7 @@ class Behaviour:
     """Names of the pools whose scale sets are Flexible."""
 
 
-class StandIns:
+class StandIns(AzureSide):
     """`text` is the pools file as its owner wrote it, `config` its meaning. Thread-safe by the timeline's lock."""
 
     def __init__(  # noqa: PLR0913 - all but the first three by keyword, and most left alone
@@ -64,90 +54,38 @@ class StandIns:
         blobs: Path | None = None,
         executor: Executor | None = None,
     ) -> None:
-        """`token` guards the API server, `topic_key` the topic. `blobs`: a folder that keeps them beyond the process.
-        `executor`: deliveries are made on its threads, as they must be over HTTP."""
+        """`token` guards the API server; the others are `AzureSide`'s."""
         how = behaviour or Behaviour()
-        self.timeline, self.config = timeline, config
-        self.chronicle = Chronicle(timeline)
-        self.begun = timeline.now()
+        super().__init__(
+            timeline,
+            text,
+            config,
+            seed=seed,
+            latencies=how.arm,
+            quirks=how.quirks,
+            events=how.events,
+            topic_key=topic_key,
+            blobs=blobs,
+            executor=executor,
+        )
         with timeline.lock:
-            self.arm = ArmStandIn(timeline, seed=seed, latencies=how.arm, quirks=how.quirks)
             self.cluster = KubernetesStandIn(timeline, seed=seed, token=token, timing=how.cluster)
-            self.blobs = BlobStandIn(timeline, directory=blobs)
-            options = TopicOptions(seed=seed, key=topic_key, faults=how.events)
-            self.topic = EventGridTopic(timeline, options, dead_letter=self._dead_letter, executor=executor)
             self.witness = Witness(self.cluster)
             self.sizes = PodSizes(self.cluster.store)
             self.chronicle.follow_cluster(self.cluster.truth)
             self.bridge = MachinesBridge(timeline, self.arm.machines, self.cluster, config, seed=seed, boot=how.boot)
-            self.arm.add_pools(config, flexible=how.flexible)
-            self._store_pools_file(text)
-        self.arm_door = Recorded(self.arm, self.chronicle, "arm")
+            self.add_pools(flexible=how.flexible)
         self.cluster_door = Recorded(self.cluster, self.chronicle, "cluster")
 
-    def connect(self, deliver: Deliver, url: str = f"http://functions{INGEST_PATH}") -> None:
-        """Subscribe the function `ingest`, reached by `deliver`. Raises HandshakeFailed."""
-
-        def delivered(request: Request) -> Response:
-            response = deliver(request)
-            with self.timeline.lock:
-                self.chronicle.note("delivered", request.body, str(response.status))
-            return response
-
-        self.topic.subscribe(Subscription(INGEST, url, delivered, max_events_per_batch=100))
-
-    def set_pools_file(self, text: str) -> None:
-        """Put another pools file in place, as its owner would."""
-        with self.timeline.lock:
-            self._store_pools_file(text)
-
-    def preempt(self, node: str, notice: float = 30.0) -> Machine | None:
-        """Azure takes a Spot VM away, by its node's name; None when there is none of that name."""
-        with self.timeline.lock:
-            return self.arm.preempt(node, notice)
-
-    def attach_persistent_volume(self, node: str, name: str) -> str:
-        """A CSI driver makes a disk for the volume `name` and attaches it to the VM of a node; returns the disk's
-        resource id. Raises ValueError when there is no such VM."""
-        with self.timeline.lock:
-            vm = self.arm.cloud.estate.find_vm(node)
-            if vm is None:
-                raise ValueError(f"attach-volume: no VM carries a node {node!r}")
-            group = vm.id.split("/providers/")[0]
-            disk_id = f"{group}/providers/Microsoft.Compute/disks/{name}"
-            body = {
-                "location": vm.location,
-                "tags": {"kubernetes.io-created-for-pv-name": name},
-                "properties": {"creationData": {"createOption": "Empty"}, "diskSizeGB": 8},
-            }
-            made = self.arm.handle(Request("PUT", disk_id, {"api-version": DISK_API}, {}, orjson.dumps(body)))
-            if made.status >= 400:
-                raise ValueError(f"attach-volume: {made.body.decode()}")
-            self.arm.attach_disk(vm.id, disk_id)
-            return disk_id
-
-    def machines_now(self) -> dict[str, int]:
-        """VMs that exist, by pool."""
-        counts = {pool.name: 0 for pool in self.config.pools}
-        with self.timeline.lock:
-            for vm in self.arm.truth.live_vms():
-                if (pool := self.pool_of(vm.resource, vm.tags)) in counts:
-                    counts[pool] += 1
-        return counts
-
-    def pool_of(self, resource: str, tags: dict[str, str]) -> str:
-        """The pool that a VM belongs to, going by its scale set, or by its tags where it stands alone; "" for none."""
-        for pool in self.config.pools:
-            if pool.kind is PoolKind.VMSS and pool.resource.lower() == resource.lower():
-                return pool.name
-        return tags.get("sluice-pool", "")
-
-    def dead_letters(self) -> dict[str, StoredBlob]:
-        """Events that nobody could take, by blob name."""
-        return dict(self.blobs.containers.get(DEAD_LETTER_CONTAINER, {}))
-
-    def evidence(self, *, orchestrations: tuple[str, ...] = (), host: tuple[str, ...] = ()) -> Evidence:
-        """What the checker judges; the two arguments are what the Functions host has to say."""
+    def evidence(
+        self,
+        *,
+        orchestrations: tuple[str, ...] = (),
+        host: tuple[str, ...] = (),
+        pod_deletions: tuple[str, ...] = (),
+    ) -> Evidence:
+        """What the checker judges. The first two arguments are what the Functions host has to say, the last one the
+        pods that Sluice deleted without asking the eviction API."""
         with self.timeline.lock:
             return Evidence(
                 begun=self.begun,
@@ -156,35 +94,10 @@ class StandIns:
                 cluster=self.cluster.truth,
                 store=self.cluster.store,
                 witness=self.witness,
-                pools=tuple(_facts(self.config)),
+                pools=self.pool_facts(),
+                quota=self.arm.cloud.quota,
                 orchestrations=orchestrations,
                 host=host,
                 dead_letters=tuple(sorted(self.dead_letters())),
+                pod_deletions=pod_deletions,
             )
-
-    def _store_pools_file(self, text: str) -> None:
-        self._put_blob(CONFIG_CONTAINER, f"{self.config.cluster}.yaml", text.encode())
-
-    def _dead_letter(self, name: str, data: bytes) -> None:
-        self._put_blob(DEAD_LETTER_CONTAINER, name, data)
-
-    def _put_blob(self, container: str, name: str, data: bytes) -> None:
-        self.blobs.handle(Request("PUT", f"/{container}", {"restype": "container"}, {}))
-        response = self.blobs.handle(Request("PUT", f"/{container}/{name}", {}, {"x-ms-blob-type": "BlockBlob"}, data))
-        if response.status != 201:
-            raise RuntimeError(f"the storage stand-in refused {container}/{name}: {response.status}")
-
-
-def _facts(config: Config) -> list[PoolFacts]:
-    return [
-        PoolFacts(
-            pool.name,
-            pool.resource,
-            pool.minimum,
-            pool.maximum,
-            dict(pool.allocatable),
-            {POOL_LABEL: pool.name, **pool.labels},
-            tuple((taint.key, taint.value, taint.effect) for taint in pool.taints),
-        )
-        for pool in config.pools
-    ]
