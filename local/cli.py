@@ -18,6 +18,7 @@ _INTERRUPTED = 130  # what shells report for a program that Ctrl-C ended
 
 COMMANDS = {
     "run": ("local.cli_run", "the embedded system on the wall clock, with a workload that comes and goes"),
+    "simulate": ("local.cli_simulate", "a trace of pods through the whole system on virtual time, with a report"),
     "plan": ("local.cli_plan", "what would be done for a cluster, and why; touches nothing"),
 }
 """Name of a command: its module and one line of help."""

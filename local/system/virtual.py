@@ -56,10 +56,12 @@ class VirtualSystem:
         self.chronicle = self.stand_ins.chronicle
         self.failed: list[str] = []
         self.errors: list[tuple[str, BaseException]] = []
-        inside = InProcess(self._doors("functions"), self.timeline)
+        self._cluster_door = Recorded(self.stand_ins.cluster, self.chronicle, "functions cluster")
+        inside = InProcess(self._doors("functions", self._cluster_door), self.timeline)
         self.host = FunctionsHost(create_app(inside.services()), self.timeline, self._options(host, seed))
         self.stand_ins.connect(self.host.handle)
-        outside = InProcess(self._doors("exporter"), self.timeline)
+        exporter_door = Recorded(self.stand_ins.cluster, self.chronicle, "exporter cluster")
+        outside = InProcess(self._doors("exporter", exporter_door), self.timeline)
         self.transports = (inside, outside)
         store = outside.store()
         source = WatchedConfig(BlobSource(store, self.stand_ins.config.cluster), self.timeline.now)
@@ -116,7 +118,11 @@ class VirtualSystem:
         """What became of it all, judged."""
         running = [f"{instance.name} {instance.id} has not ended" for instance in self.running()]
         broken = [str(violation) for violation in self.host.violations]
-        evidence = self.stand_ins.evidence(orchestrations=(*self.failed, *running), host=(*broken, *self._crashes()))
+        evidence = self.stand_ins.evidence(
+            orchestrations=(*self.failed, *running),
+            host=(*broken, *self._crashes()),
+            pod_deletions=tuple(self._cluster_door.pod_deletions),
+        )
         return run_record(self.stand_ins, check(evidence), extra)
 
     def _crashes(self) -> list[str]:
@@ -124,11 +130,11 @@ class VirtualSystem:
 
     # The inside
 
-    def _doors(self, who: str) -> Doors:
-        stand_ins, chronicle = self.stand_ins, self.chronicle
+    def _doors(self, who: str, cluster: Recorded) -> Doors:
+        stand_ins = self.stand_ins
         return Doors(
-            arm=Recorded(stand_ins.arm, chronicle, f"{who} arm"),
-            cluster=Recorded(stand_ins.cluster, chronicle, f"{who} cluster"),
+            arm=Recorded(stand_ins.arm, self.chronicle, f"{who} arm"),
+            cluster=cluster,
             blobs=stand_ins.blobs,
             topic=stand_ins.topic,
         )
