@@ -31,6 +31,7 @@ def admit(context: Orchestration) -> Steps[Json]:
             generation=generation,
             lease=made.get("lease", FIRST_LEASE),
             settled=made.get("settled", {}),
+            idle_waiting=made.get("idle_waiting", False),
         )
         if released["state"] != "again":
             return {"role": "lead", "state": released["state"], "plan": made}
@@ -48,7 +49,8 @@ def plan_capacity(context: Orchestration) -> Steps[Json]:
     if not made["ok"]:
         return made
     begun = yield from _begun(context, order, made)
-    return {"ok": True, "settled": made["settled"], "lease": made["lease"], **begun}
+    told: Json = {name: made[name] for name in ("settled", "lease", "idle_waiting") if name in made}
+    return {"ok": True, **told, **begun}
 
 
 def _verified(context: Orchestration, order: Json, made: Json) -> Steps[Json]:

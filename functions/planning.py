@@ -23,6 +23,7 @@ LATEST = "latest.json"
 SAMPLE = 20  # pods per class that are read again before anything is bought for the class
 VM_CHUNK = 8  # stand-alone VMs per growth: each has an operation of its own to await
 SET_CHUNK = 100  # scale set VMs per growth: what a placement group takes, and few enough to name in the ledger
+WAITING = "DisruptionBudget"  # how `shared.retirement` begins the reason of a node that has to wait its turn
 MOST_STARTS = 40  # of growths, and of retirements, per plan: an order has 32 kB; the next plan goes on
 STATUS_UNSERVED = 20
 STATUS_PODS = 5
@@ -35,11 +36,13 @@ def make_plan(world: World, order: Json) -> Json:
     base = {"lease": config.timing.lead_lease, "settled": {}, "growths": [], "retirements": []}
     if not name or config.mode is Mode.PAUSED:
         return {**base, "why": "paused" if name else "no snapshot has come in yet"}
-    snapshot = world.snapshot(order["cluster"], name)
+    snapshot = _without_gone(world.snapshot(order["cluster"], name), order["view"])
     settled = arrivals.arrived(snapshot, order["view"])
     view = arrivals.without_arrived(order["view"], settled, snapshot)
     decided = plan(snapshot, config, planning_ledger(view), moment(order["now"]))
-    made = {**base, **_to_begin(order, config, snapshot, decided), "settled": settled, "snapshot": name}
+    waiting = any(reason.startswith(WAITING) for reason in decided.kept.values())
+    found = {"settled": settled, "snapshot": name, "idle_waiting": waiting}
+    made = {**base, **_to_begin(order, config, snapshot, decided), **found}
     _store(world, order, config, decided, made)
     return made
 
@@ -49,13 +52,20 @@ def verify_pending(world: World, order: Json) -> Json:
     snapshot = world.snapshot(order["cluster"], order["snapshot"])
     wanted = _bought_for(world.document(order["cluster"], order["plan"]))
     api = world.api(order["cluster"])
-    kept = [_still_pending(api, pods, wanted) for pods in snapshot.pending]
-    dropped = sum(len(pods.pods) for pods in snapshot.pending) - sum(len(pods.pods) for pods in kept)
-    if not dropped:
+    if all(_waits(api, pod) for group in snapshot.pending for pod in _sample(group, wanted)):
         return {"dropped": 0}
+    waiting = _waiting_now(api)
+    kept = [PodClass(each.shape, tuple(pod for pod in each.pods if pod.uid in waiting)) for each in snapshot.pending]
+    dropped = sum(len(pods.pods) for pods in snapshot.pending) - sum(len(pods.pods) for pods in kept)
     name = f"verified/{order['plan']}"
     world.put_snapshot(name, replace(snapshot, pending=tuple(pods for pods in kept if pods.pods)))
     return {"dropped": dropped, "snapshot": name}
+
+
+def _without_gone(snapshot: Snapshot, view: Json) -> Snapshot:
+    """A snapshot may be older than the end of a node that we took away."""
+    gone = view.get("gone", {})
+    return replace(snapshot, nodes=tuple(node for node in snapshot.nodes if gone.get(node.name) != node.uid))
 
 
 def _to_begin(order: Json, config: Config, snapshot: Snapshot, decided: Plan) -> Json:
@@ -168,13 +178,16 @@ def _bought_for(document: Json) -> frozenset[tuple[str, str, str]]:
     )
 
 
-def _still_pending(api: ClusterApi, group: PodClass, wanted: frozenset[tuple[str, str, str]]) -> PodClass:
-    """The class without sampled pods that wait no more; empty when none of the sample does."""
-    sample = [pod for pod in group.pods if (pod.namespace, pod.name, pod.uid) in wanted][:SAMPLE]
-    gone = {pod for pod in sample if not _waits(api, pod)}
-    if sample and len(gone) == len(sample):
-        return PodClass(group.shape, ())
-    return PodClass(group.shape, tuple(pod for pod in group.pods if pod not in gone)) if gone else group
+def _sample(group: PodClass, wanted: frozenset[tuple[str, str, str]]) -> list[PodRef]:
+    """Up to SAMPLE pods that something is bought for, spread over the class: who was bound first stands together."""
+    named = [pod for pod in group.pods if (pod.namespace, pod.name, pod.uid) in wanted]
+    return named[:: max(1, -(-len(named) // SAMPLE))]
+
+
+def _waiting_now(api: ClusterApi) -> frozenset[str]:
+    """The uids of all pods without a node: read only when the sample has shown that the snapshot is out of date."""
+    found, _ = api.list("/api/v1/pods", field_selector="spec.nodeName=")
+    return frozenset(pod["metadata"]["uid"] for pod in found if "deletionTimestamp" not in pod["metadata"])
 
 
 def _waits(api: ClusterApi, pod: PodRef) -> bool:

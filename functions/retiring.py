@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from functions.admission import replan
 from functions.durable import Json, Orchestration, Steps
 from functions.outcomes import LATER, THROTTLED, no
 from functions.waiting import attempt, clock, draw, finished, ledger, lock, once, pause, unlock, until
@@ -30,12 +31,18 @@ def retire_node(context: Orchestration) -> Steps[Json]:
 
 
 def ended(context: Orchestration, order: Json, result: Json) -> Steps[Json]:
-    """Close the saga in the ledger; a node that stays is uncordoned first, and left alone for a while."""
+    """Close the saga in the ledger; a node that stays is uncordoned first, and left alone for a while.
+
+    Where idle nodes had to wait for this one, another plan is made: the next event that names them may be far off.
+    """
     kept = "" if result["ok"] or result["kind"] == "not-found" else result["reason"]
     if kept:
         yield from attempt(context, "keep_node", order, why=kept)
-    fields = {"node": order["node"], "op": order["op"], "kept": kept, "cooldown": COOLDOWN}
-    yield from ledger(context, order, "end_retirement", **fields)
+    gone = "" if kept else order["uid"]
+    fields = {"node": order["node"], "op": order["op"], "kept": kept, "cooldown": COOLDOWN, "gone": gone}
+    answer = yield from ledger(context, order, "end_retirement", **fields)
+    if answer["again"]:
+        yield from once(context, "start_sagas", {"starts": [replan(order)]})
     return result
 
 

@@ -23,6 +23,7 @@ SEEN_LIMIT = (
     256  # ids of events; a redelivery comes within minutes, and a busy cluster says a few hundred things an hour
 )
 SPENT_LIMIT = 256  # instances already accounted for, so that a later growth cannot claim them again
+GONE_LIMIT = 128  # nodes that an older snapshot may still show
 COOLING_LIMIT = 128  # nodes whose retirement was given up a short while ago
 FAILURE_LIMIT = 64
 
@@ -102,7 +103,11 @@ class Cooling:
 
 @dataclass(slots=True)
 class ClusterLedger:
-    """The entity's state. `generation` counts what was recorded, `served` is the generation last planned for."""
+    """The entity's state. `generation` counts what was recorded, `served` is the generation last planned for.
+
+    `gone` {node: uid} are nodes that we took away: a snapshot that still shows them is older than that. `idle_waiting`:
+    the last plan kept idle nodes only because as many as may be were going already.
+    """
 
     epoch: int = 0
     sequence: int = 0
@@ -116,6 +121,8 @@ class ClusterLedger:
     failures: list[Json] = field(default_factory=list)
     retirements: dict[str, Leaving] = field(default_factory=dict)
     cooling: dict[str, Cooling] = field(default_factory=dict)
+    gone: dict[str, str] = field(default_factory=dict)
+    idle_waiting: bool = False
     locks: dict[str, Lock] = field(default_factory=dict)
 
     def encode(self) -> Json:
@@ -158,6 +165,7 @@ def planning_ledger(view: Json) -> Ledger:
         upcoming=tuple(Upcoming(g.pool, g.outstanding, moment(g.deadline)) for g in growths if g.outstanding > 0),
         failures=tuple(_memory(entry) for entry in view.get("failures", ())),
         retiring=frozenset(view.get("retirements", {})),
+        deleting=frozenset(node for node, going in view.get("retirements", {}).items() if going["stage"] == DELETING),
     )
 
 
@@ -217,6 +225,7 @@ def _release(ledger: ClusterLedger, order: Json) -> Json:
     if lead is None or lead.holder != order["holder"]:
         return {"state": "lost"}
     ledger.served = max(ledger.served, order["generation"])
+    ledger.idle_waiting = bool(order.get("idle_waiting"))
     if ledger.generation > order["generation"]:
         ledger.lead = Lead(lead.holder, ledger.generation, _after(order["now"], order["lease"]))
         return {"state": "again", "view": ledger.view()}
@@ -339,7 +348,8 @@ def _conclude_growth(ledger: ClusterLedger, order: Json) -> Json:
 
 
 def _end_retirement(ledger: ClusterLedger, order: Json) -> Json:
-    """A saga is over. With `kept` (why the node stays) it is left alone for `cooldown` seconds."""
+    """A saga is over. With `kept` (why the node stays) it is left alone for `cooldown` seconds; with `gone` (its uid)
+    no older snapshot may bring it back. `again`: there is room now for idle nodes that had to wait."""
     leaving = ledger.retirements.get(order["node"])
     if leaving is not None and leaving.op == order["op"]:
         del ledger.retirements[order["node"]]
@@ -347,7 +357,10 @@ def _end_retirement(ledger: ClusterLedger, order: Json) -> Json:
         until = _after(order["now"], order["cooldown"])
         ledger.cooling[order["node"]] = Cooling(until, order["kept"][:200])
         ledger.cooling = dict(list(ledger.cooling.items())[-COOLING_LIMIT:])
-    return {"ok": True}
+    if order.get("gone"):
+        ledger.gone = dict([*ledger.gone.items(), (order["node"], order["gone"])][-GONE_LIMIT:])
+    again, ledger.idle_waiting = ledger.idle_waiting, False
+    return {"ok": True, "again": again}
 
 
 def _remember_failure(ledger: ClusterLedger, order: Json) -> Json:

@@ -147,7 +147,8 @@ class NodeView:
 
     `requested` sums the effective requests of all pods on it, DaemonSet pods too, and holds `pods`.
     `idle_since`: since when utilisation (without DaemonSet and mirror pods) stood below the threshold; None = busy, or
-    not known. `evicting_at`: when Azure takes the node away, if it said so. `pool` is empty for a node of no pool of ours.
+    not known. `evicting_at`: when Azure takes the node away, if it said so. `pool` is empty for a node of no pool of
+    ours.
     """
 
     name: str
@@ -272,8 +273,8 @@ class Upcoming:
 
 @dataclass(frozen=True, slots=True)
 class FailureMemory:
-    """Azure said no: what it will say again until `until`. Empty `sku`, `zone` or `pool` means any; `pool` is named only
-    where the pool has no SKU to remember it by."""
+    """Azure said no: what it will say again until `until`. Empty `sku`, `zone` or `pool` means any; `pool` is named
+    where the refusal says nothing about other pools, or the pool has no SKU to remember it by."""
 
     sku: str
     zone: str
@@ -285,13 +286,16 @@ class FailureMemory:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What the cluster's entity knows and a snapshot cannot show."""
+    """What the cluster's entity knows and a snapshot cannot show.
+
+    `retiring`: names of nodes with a saga in flight, which are no supply, and count against the budget. `deleting`:
+    those of them that only wait for Azure; they do not count, or a deletion that hangs would hold up all others.
+    """
 
     upcoming: tuple[Upcoming, ...] = ()
     failures: tuple[FailureMemory, ...] = ()
-    retiring: frozenset[str] = (
-        frozenset()
-    )  # node names with a saga in flight: no supply, and counted against the budget
+    retiring: frozenset[str] = frozenset()
+    deleting: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ class _Judge:
         ours = {pool.name for pool in config.pools}
         nodes = [node for node in snapshot.nodes if node.pool in ours]
         self._budget = max(1, int(config.scale_down.max_parallel_fraction * len(nodes)))
-        self._in_flight = len(ledger.retiring)
+        self._in_flight = len(ledger.retiring - ledger.deleting)
         self._standing = standing(snapshot, ledger)
         self._destinations: set[str] = set()
         self._movers = _Movers(snapshot, ledger, open_ones, taken)

@@ -1,4 +1,4 @@
-"""The whole of Sluice in virtual time, on stand-ins; the test says when the exporter speaks, and what happens outside."""
+"""The whole of Sluice in virtual time, on stand-ins; the test says when the exporter speaks, and what happens."""
 
 from __future__ import annotations
 
@@ -100,7 +100,13 @@ class Stage:
         """Create pods of a ReplicaSet that nobody plays: they are never made anew."""
         for count in range(number):
             name = f"{prefix}-{count}"
-            owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": prefix, "uid": f"rs-{prefix}", "controller": True}
+            owner = {
+                "apiVersion": "apps/v1",
+                "kind": "ReplicaSet",
+                "name": prefix,
+                "uid": f"rs-{prefix}",
+                "controller": True,
+            }
             meta = {"name": name, "namespace": "default", "ownerReferences": [owner], "labels": {"app": prefix}}
             container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
             body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}

@@ -36,9 +36,7 @@ def test_the_fallback_pool_is_bought_within_a_minute_when_the_first_one_cannot_b
 @pytest.mark.parametrize("leaves_failed", [False, True])
 @pytest.mark.parametrize("keeps_capacity", [False, True])
 def test_capacity_that_came_to_nothing_is_given_back(leaves_failed: bool, keeps_capacity: bool) -> None:
-    quirks = Quirks(
-        failed_growth_leaves_failed_instances=leaves_failed, failed_growth_keeps_capacity=keeps_capacity
-    )
+    quirks = Quirks(failed_growth_leaves_failed_instances=leaves_failed, failed_growth_keeps_capacity=keeps_capacity)
     stage = refusing(quirks, stage="async")
     stage.run(300)
     pool = stage.config.pool("spot")
@@ -67,7 +65,9 @@ def test_the_failure_is_remembered_for_the_size_and_priority_that_failed() -> No
 
 
 def test_a_quota_that_is_used_up_bars_all_spot() -> None:
-    message = "Operation could not be completed as it results in exceeding approved LowPriorityCores quota. Current Limit: 0"
+    message = (
+        "Operation could not be completed as it results in exceeding approved LowPriorityCores quota. Current Limit: 0"
+    )
     stage = refusing(stage="sync", code="OperationNotAllowed", message=message)
     stage.run(180)
     assert stage.machines() == {"spot": 0, "regular": 3}

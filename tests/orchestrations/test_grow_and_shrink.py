@@ -13,8 +13,6 @@ def test_pods_without_room_get_nodes_and_the_nodes_go_when_they_are_idle() -> No
     assert len(stage.bound()) == 3
     assert stage.machines()["spot"] == 3
     stage.finish()
-    stage.idle(seconds=300)
-    stage.idle(seconds=300)
-    stage.idle(seconds=300)
+    stage.idle(seconds=600)
     assert stage.machines() == {"spot": 0, "regular": 0}
     assert stage.nodes() == []

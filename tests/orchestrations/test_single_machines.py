@@ -1,0 +1,53 @@
+"""Pools of stand-alone VMs."""
+
+from __future__ import annotations
+
+import orjson
+
+from local.arm.faults import Fault
+from local.arm.pools import vm_template
+from shared.names import CONFIG_CONTAINER
+from tests.orchestrations.stage import POOLS, Stage
+
+VMS = POOLS.replace("resource: spot\n", "resource: spot\n    kind: vm\n    template: vm.json\n")
+
+
+def stage_of_vms() -> Stage:
+    stage = Stage(VMS)
+    pool = stage.config.pool("spot")
+    assert pool is not None
+    stage.store.put(CONFIG_CONTAINER, "vm.json", orjson.dumps(vm_template(pool)))
+    return stage
+
+
+def test_machines_are_created_by_name_and_leave_nothing_behind() -> None:
+    stage = stage_of_vms()
+    stage.submit(10)
+    stage.run(2)
+    stage.say(seconds=300)
+    assert len(stage.bound()) == 10
+    assert len(stage.orchestrations("grow_pool")) == 2
+    stage.finish()
+    stage.idle(seconds=1200)
+    assert stage.machines()["spot"] == 0
+    leaks = stage.stand.arm.truth.leaks()
+    assert (leaks.nics, leaks.disks) == ((), ())
+
+
+def test_one_that_cannot_be_created_is_cleared_away_and_bought_elsewhere() -> None:
+    stage = stage_of_vms()
+    stage.stand.arm.faults.add(Fault("vm.create", code="AllocationFailed", stage="async"))
+    stage.submit(3)
+    stage.run(2)
+    stage.say(seconds=400)
+    assert len(stage.bound()) == 3
+    assert stage.machines() == {"spot": 2, "regular": 1}
+
+
+def test_a_template_that_is_missing_is_told_by_name_and_another_pool_serves() -> None:
+    stage = Stage(VMS)
+    stage.store.delete(CONFIG_CONTAINER, "vm.json")
+    stage.submit(1)
+    stage.run(2)
+    stage.say(seconds=300)
+    assert stage.machines() == {"spot": 0, "regular": 1}
