@@ -1,0 +1,306 @@
+"""The cluster's ledger: who plans, what is in flight, what Azure refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from shared.ledger import LedgerError, apply, planning_ledger, stamp
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+Json = dict[str, Any]
+
+
+class Book:
+    """A ledger and a clock; `do` answers what the entity would."""
+
+    def __init__(self) -> None:
+        self.state: Json | None = None
+        self.now = NOW
+
+    def do(self, operation: str, **order: Any) -> Json:
+        self.state, answer = apply(self.state, operation, {"now": stamp(self.now), **order})
+        return answer
+
+    def wait(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    def record(self, holder: str, sequence: int, **more: Any) -> Json:
+        news = {"epoch": 1, "sequence": sequence, "snapshot": f"s{sequence}", "event": f"e{sequence}", **more}
+        return self.do("record", holder=holder, lease=60, **news)
+
+    def release(self, holder: str, generation: int, **more: Any) -> Json:
+        return self.do("release", holder=holder, generation=generation, lease=60, **more)
+
+    def lead(self, holder: str = "a", sequence: int = 1) -> int:
+        generation: int = self.record(holder, sequence)["view"]["lead"]["generation"]
+        return generation
+
+    def begin(self, holder: str = "a", **more: Any) -> Json:
+        order = {"growths": [], "retirements": [], "limit": 2, "spare": {"p": 5}, "join_timeout": 300, **more}
+        return self.do("begin", holder=holder, **order)
+
+    def grow(self, op: str = "g", add: int = 2) -> None:
+        self.begin(growths=[{"op": op, "pool": "p", "add": add}])
+
+    def conclude(self, op: str = "g", candidates: tuple[str, ...] = (), failures: tuple[Json, ...] = ()) -> Json:
+        return self.do("conclude_growth", op=op, candidates=candidates, failures=failures, join_timeout=300)
+
+    def upcoming(self) -> int:
+        return sum(each.count for each in planning_ledger(self.state or {}).upcoming)
+
+
+def leaving(node: str, op: str = "") -> Json:
+    return {"op": op or f"r-{node}", "node": node, "pool": "p"}
+
+
+def test_the_first_to_record_leads_and_the_others_follow() -> None:
+    book = Book()
+    assert book.record("a", 1)["role"] == "lead"
+    assert book.record("b", 2)["role"] == "follow"
+
+
+def test_a_leader_hears_of_what_came_in_meanwhile() -> None:
+    book = Book()
+    generation = book.lead()
+    book.record("b", 2)
+    answer = book.release("a", generation)
+    assert answer["state"] == "again"
+    assert answer["view"]["snapshot"] == "s2"
+    assert book.release("a", answer["view"]["lead"]["generation"])["state"] == "done"
+
+
+def test_an_expired_lead_is_taken_over_and_its_holder_is_told() -> None:
+    book = Book()
+    generation = book.lead()
+    book.wait(61)
+    assert book.record("b", 2)["role"] == "lead"
+    assert book.release("a", generation)["state"] == "lost"
+
+
+def test_a_leader_that_lost_its_lead_may_begin_nothing() -> None:
+    book = Book()
+    book.lead()
+    book.wait(61)
+    book.record("b", 2)
+    answer = book.begin("a", growths=[{"op": "g", "pool": "p", "add": 1}])
+    assert answer["growths"] == []
+    assert book.upcoming() == 0
+
+
+def test_an_event_seen_before_leads_nobody() -> None:
+    book = Book()
+    book.release("a", book.lead())
+    assert book.record("b", 1)["role"] == "seen"
+
+
+def test_a_holder_that_asks_again_is_the_leader_still() -> None:
+    book = Book()
+    book.lead()
+    assert book.record("a", 1)["role"] == "lead"
+
+
+def test_older_news_change_nothing_whatever_their_epoch_says_of_time() -> None:
+    book = Book()
+    book.release("a", book.lead(sequence=7))
+    assert book.record("b", 6)["role"] == "seen"
+    assert book.state is not None
+    assert book.state["snapshot"] == "s7"
+
+
+def test_a_newer_epoch_wins_over_any_sequence() -> None:
+    book = Book()
+    book.release("a", book.lead(sequence=700))
+    assert book.record("b", 1, epoch=2, event="x")["role"] == "lead"
+
+
+def test_a_replan_needs_no_news() -> None:
+    book = Book()
+    book.release("a", book.lead())
+    answer = book.do("record", event="replan:1", holder="b", lease=60, force=True)
+    assert answer["role"] == "lead"
+    assert answer["view"]["snapshot"] == "s1"
+
+
+def test_a_growth_is_supply_from_its_beginning_until_each_of_its_instances_was_seen() -> None:
+    book = Book()
+    book.lead()
+    book.grow(add=2)
+    assert book.upcoming() == 2
+    book.conclude(candidates=("1", "2"))
+    assert book.upcoming() == 2
+    book.do("settle", settled={"g": ["1"]})
+    assert book.upcoming() == 1
+    book.do("settle", settled={"g": ["2"]})
+    assert book.upcoming() == 0
+    assert book.state is not None
+    assert book.state["growths"] == {}
+
+
+def test_what_was_not_delivered_is_no_supply() -> None:
+    book = Book()
+    book.lead()
+    book.grow(add=3)
+    assert book.conclude(candidates=("1",))["claimed"] == ["1"]
+    assert book.upcoming() == 1
+
+
+def test_two_growths_never_claim_one_instance() -> None:
+    book = Book()
+    book.lead()
+    book.grow("g", 1)
+    book.grow("h", 1)
+    assert book.conclude("g", ("1", "2"))["claimed"] == ["1"]
+    assert book.conclude("h", ("1", "2"))["claimed"] == ["2"]
+
+
+def test_an_instance_that_has_become_a_node_is_claimed_by_no_later_growth() -> None:
+    book = Book()
+    book.lead()
+    book.grow("g", 1)
+    book.conclude("g", ("1",))
+    book.do("settle", settled={"g": ["1"]})
+    book.grow("h", 1)
+    assert book.conclude("h", ("1", "2"))["claimed"] == ["2"]
+
+
+def test_a_growth_begun_or_concluded_twice_counts_once() -> None:
+    book = Book()
+    book.lead()
+    book.grow(add=2)
+    book.grow(add=2)
+    assert book.upcoming() == 2
+    book.conclude(candidates=("1", "2"))
+    assert book.conclude(candidates=("3", "4"))["claimed"] == ["1", "2"]
+
+
+def test_a_growth_leaves_by_its_deadline() -> None:
+    book = Book()
+    book.lead()
+    book.grow()
+    book.wait(301)
+    book.do("tidy")
+    assert book.upcoming() == 0
+
+
+def test_the_time_to_join_counts_from_the_delivery() -> None:
+    book = Book()
+    book.lead()
+    book.grow()
+    book.wait(299)
+    book.conclude(candidates=("1", "2"))
+    book.wait(299)
+    book.do("tidy")
+    assert book.upcoming() == 2
+
+
+def test_as_many_nodes_go_at_a_time_as_the_limit_says() -> None:
+    book = Book()
+    book.lead()
+    answer = book.begin(retirements=[leaving("n1"), leaving("n2"), leaving("n3")])
+    assert answer["retirements"] == ["r-n1", "r-n2"]
+    assert "as many as may be" in answer["refused"]["n3"]
+
+
+def test_a_node_that_only_waits_for_azure_holds_up_nobody() -> None:
+    book = Book()
+    book.lead()
+    book.begin(retirements=[leaving("n1"), leaving("n2")])
+    book.do("unlock_pool", pool="p", holder="r-n1", deleting="n1")
+    assert book.begin(retirements=[leaving("n3")])["retirements"] == ["r-n3"]
+
+
+def test_no_retirement_takes_a_pool_below_its_minimum() -> None:
+    book = Book()
+    book.lead()
+    answer = book.begin(retirements=[leaving("n1"), leaving("n2")], spare={"p": 1})
+    assert answer["retirements"] == ["r-n1"]
+    assert "minimum" in answer["refused"]["n2"]
+
+
+def test_one_saga_per_node() -> None:
+    book = Book()
+    book.lead()
+    book.begin(retirements=[leaving("n1", "x")])
+    assert book.begin(retirements=[leaving("n1", "y")])["retirements"] == []
+    assert book.begin(retirements=[leaving("n1", "x")])["retirements"] == ["x"]
+    assert not book.do("adopt", node="n1", op="z", pool="p")["ok"]
+
+
+def test_a_node_that_stayed_is_left_alone_for_a_while() -> None:
+    book = Book()
+    book.lead()
+    book.begin(retirements=[leaving("n1")])
+    book.do("end_retirement", node="n1", op="r-n1", kept="busy again", cooldown=600)
+    assert "busy again" in book.begin(retirements=[leaving("n1")])["refused"]["n1"]
+    book.wait(50)
+    book.record("a", 2)
+    book.wait(551)
+    book.record("a", 3)
+    assert book.begin(retirements=[leaving("n1")])["retirements"] == ["r-n1"]
+
+
+def test_idle_nodes_that_had_to_wait_are_remembered_once() -> None:
+    book = Book()
+    book.release("a", book.lead(), idle_waiting=True)
+    assert book.do("end_retirement", node="n1", op="r", gone="uid")["again"]
+    assert not book.do("end_retirement", node="n2", op="r", gone="uid")["again"]
+
+
+def test_a_pool_has_one_writer_until_its_lease_ends() -> None:
+    book = Book()
+    assert book.do("lock_pool", pool="p", holder="a", seconds=60)["granted"]
+    assert not book.do("lock_pool", pool="p", holder="b", seconds=60)["granted"]
+    assert book.do("lock_pool", pool="q", holder="b", seconds=60)["granted"]
+    book.wait(60)
+    assert book.do("lock_pool", pool="p", holder="b", seconds=60)["granted"]
+    book.do("unlock_pool", pool="p", holder="a")
+    assert not book.do("lock_pool", pool="p", holder="a", seconds=60)["granted"]
+
+
+def test_the_lock_tells_of_growths_that_azure_is_still_busy_with() -> None:
+    book = Book()
+    book.lead()
+    book.grow("g")
+    book.grow("h")
+    book.do("unlock_pool", pool="p", holder="g", target=2)
+    assert book.do("lock_pool", pool="p", holder="h", seconds=60)["others"] == 1
+    book.conclude("g", ("1", "2"))
+    assert book.do("lock_pool", pool="p", holder="h", seconds=60)["others"] == 0
+
+
+def test_the_longer_memory_of_a_failure_stays() -> None:
+    book = Book()
+    scope = {"sku": "s", "zone": "", "priority": "Spot", "code": "AllocationFailed"}
+    book.do("remember_failure", failures=[{**scope, "until": stamp(NOW + timedelta(hours=1))}])
+    book.do("remember_failure", failures=[{**scope, "until": stamp(NOW + timedelta(minutes=5))}])
+    assert book.state is not None
+    assert [entry["until"] for entry in book.state["failures"]] == [stamp(NOW + timedelta(hours=1))]
+    book.wait(3601)
+    book.do("tidy")
+    assert book.state["failures"] == []
+
+
+def test_an_unknown_operation_changes_nothing_and_is_named() -> None:
+    with pytest.raises(LedgerError, match="'dance'"):
+        apply(None, "dance", {})
+
+
+def test_an_order_without_a_field_changes_nothing_and_names_it() -> None:
+    book = Book()
+    book.lead()
+    before = book.state
+    with pytest.raises(LedgerError, match="'join_timeout'"):
+        book.do("begin", holder="a", growths=[{"op": "g", "pool": "p", "add": 1}])
+    assert book.state == before
+
+
+def test_state_of_a_newer_version_is_read_as_far_as_it_is_known() -> None:
+    book = Book()
+    book.lead()
+    assert book.state is not None
+    state, _ = apply({**book.state, "colour": "blue"}, "tidy", {"now": stamp(NOW)})
+    assert "colour" not in state
+    assert state["snapshot"] == "s1"

@@ -1,0 +1,61 @@
+"""The token bucket that all clusters of a subscription draw from."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from shared.request_budget import CAPACITY, REFILL_PER_SECOND, RETRY_AFTER_CAP, apply
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+Json = dict[str, Any]
+
+
+def draw(state: Json | None, amount: float, seconds: float = 0.0) -> tuple[Json, float]:
+    state, answer = apply(state, "draw", {"now": (NOW + timedelta(seconds=seconds)).isoformat(), "amount": amount})
+    return state, answer["wait"]
+
+
+def test_a_full_bucket_gives_at_once() -> None:
+    assert draw(None, CAPACITY)[1] == 0
+
+
+def test_an_empty_one_says_how_long_to_wait_and_keeps_its_word() -> None:
+    state, _ = draw(None, CAPACITY)
+    state, wait = draw(state, 20)
+    assert wait == pytest.approx(20 / REFILL_PER_SECOND)
+    assert draw(state, 20, wait)[1] == 0
+
+
+def test_it_never_holds_more_than_its_size() -> None:
+    state, _ = draw(None, 1)
+    state, _ = draw(state, CAPACITY, 86_400)
+    assert draw(state, 1, 86_400)[1] > 0
+
+
+def test_an_order_larger_than_the_bucket_is_served_when_the_bucket_is_full() -> None:
+    assert draw(None, 10 * CAPACITY)[1] == 0
+
+
+def test_retry_after_shuts_it_for_everybody() -> None:
+    state, _ = apply(None, "throttled", {"now": NOW.isoformat(), "retry_after": 40})
+    assert draw(state, 1)[1] == pytest.approx(40)
+    assert draw(state, 1, 41)[1] == 0
+
+
+def test_a_shorter_retry_after_does_not_open_it_earlier() -> None:
+    state, _ = apply(None, "throttled", {"now": NOW.isoformat(), "retry_after": 40})
+    state, _ = apply(state, "throttled", {"now": NOW.isoformat(), "retry_after": 5})
+    assert draw(state, 1)[1] == pytest.approx(40)
+
+
+def test_a_retry_after_of_twenty_minutes_is_not_believed() -> None:
+    state, _ = apply(None, "throttled", {"now": NOW.isoformat(), "retry_after": 1200})
+    assert draw(state, 1)[1] == pytest.approx(RETRY_AFTER_CAP)
+
+
+def test_an_unknown_operation_is_named() -> None:
+    with pytest.raises(ValueError, match="'drain'"):
+        apply(None, "drain", {"now": NOW.isoformat()})
