@@ -10,7 +10,10 @@ import orjson
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Base URLs without trailing slash, and the two secrets of the stand-ins, worth nothing outside."""
+    """Base URLs without trailing slash, and the two secrets of the stand-ins, worth nothing outside.
+
+    `certificate`: the file by which an API server with TLS is known; empty for the stand-in.
+    """
 
     arm: str
     cluster: str
@@ -19,6 +22,7 @@ class Endpoints:
     control: str
     token: str
     topic_key: str
+    certificate: str = ""
 
     def write(self, path: Path) -> None:
         """Whole or not at all: who finds the file finds everything."""

@@ -97,6 +97,7 @@ def services_over_http(endpoints: Endpoints) -> Services:
     """For a Functions host in a process of its own."""
     configuration = Configuration(host=endpoints.cluster)
     configuration.api_key["BearerToken"] = f"Bearer {endpoints.token}"
+    configuration.ssl_ca_cert = endpoints.certificate or None
     cluster = KubernetesClusterApi(configured_client(configuration))
     store = make_blob_store(endpoints.blobs, None)
     return Services(
