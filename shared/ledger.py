@@ -126,8 +126,10 @@ class ClusterLedger:
     locks: dict[str, Lock] = field(default_factory=dict)
 
     def encode(self) -> Json:
-        """As JSON values."""
-        return asdict(self)
+        """As JSON values. By hand: `asdict` would copy every id one by one, at every operation of the entity."""
+        plain: Json = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        entries = {name: {key: asdict(one) for key, one in plain[name].items()} for name in _ENTRIES}
+        return {**plain, **entries, "lead": asdict(self.lead) if self.lead else None}
 
     @classmethod
     def decode(cls, state: Json | None) -> ClusterLedger:
@@ -151,6 +153,7 @@ class ClusterLedger:
         return {name: value for name, value in self.encode().items() if name != "seen"}
 
 
+_ENTRIES = ("growths", "retirements", "cooling", "locks")
 _LISTS = ("seen", "spent", "failures")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import tenacity
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 Names = list[str]  # inside the class, `list` is its own method
 _MISSING_CONTAINER = "ContainerNotFound"
+CLIENTS_KEPT = 64  # making the SDK's client for a blob takes as long as an answer; the pools file is read all the time
 
 
 def make_blob_store(
@@ -53,6 +55,7 @@ class AzureBlobStore:
     def __init__(self, service: BlobServiceClient, sleep: Callable[[float], None]) -> None:
         self._service = service
         self._containers: dict[str, ContainerClient] = {}
+        self._blob = lru_cache(CLIENTS_KEPT)(self._make_blob_client)
         self._retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(2),
             wait=tenacity.wait_fixed(0.2),
@@ -139,7 +142,7 @@ class AzureBlobStore:
             if refusal.code != "ContainerAlreadyExists":  # being deleted, for instance
                 raise refusal from error
 
-    def _blob(self, container: str, name: str) -> BlobClient:
+    def _make_blob_client(self, container: str, name: str) -> BlobClient:
         return self._container(container).get_blob_client(name)
 
     def _container(self, name: str) -> ContainerClient:
