@@ -11,7 +11,7 @@ import orjson
 from functions.app import create_app
 from functions.services import Services
 from local.arm.settings import Quirks
-from local.durable.model import Latencies
+from local.durable.model import Faults, Latencies
 from local.functions_host import FunctionsHost, HostOptions, InstanceView
 from local.machines import BootTimes
 from local.system.services import BLOB_URL, Doors, InProcess
@@ -68,7 +68,14 @@ class Watched:
 class Stage:
     """Everything that a scene needs; `run` lets time pass."""
 
-    def __init__(self, pools: str = POOLS, *, behaviour: Behaviour | None = None, timers: bool = False) -> None:
+    def __init__(
+        self,
+        pools: str = POOLS,
+        *,
+        behaviour: Behaviour | None = None,
+        timers: bool = False,
+        faults: Faults | None = None,
+    ) -> None:
         self.timeline = VirtualTimeline()
         self.config = parse_config(pools, to_act=True)
         quiet = Behaviour(quirks=Quirks(), boot=BootTimes(boot=(30.0, 30.0)))
@@ -78,7 +85,10 @@ class Stage:
         outside = InProcess(doors, self.timeline)
         self.errors: list[tuple[str, BaseException]] = []
         options = HostOptions(
-            latencies=Latencies.none(), timers=timers, on_function_error=lambda *error: self.errors.append(error)
+            latencies=Latencies.none(),
+            timers=timers,
+            faults=faults or Faults(),
+            on_function_error=lambda *error: self.errors.append(error),
         )
         self.services: Services = outside.services()
         self.host = FunctionsHost(create_app(self.services), self.timeline, options)
