@@ -26,6 +26,11 @@ VERSION = {
     "platform": "",
 }
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+_SUBRESOURCES = {
+    "binding": ("", "v1", "Binding"),
+    "eviction": ("policy", "v1", "Eviction"),
+    "scale": ("autoscaling", "v1", "Scale"),
+}
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 
 
@@ -118,10 +123,10 @@ def _entries(kind: Kind) -> list[dict[str, Any]]:
         status = {"name": f"{kind.plural}/status", "singularName": "", "namespaced": kind.namespaced}
         entries.append(status | {"kind": kind.kind, "verbs": ["get", "patch", "update"]})
     for sub in kind.subresources:
-        kinds = {"binding": ("", "v1", "Binding"), "eviction": ("policy", "v1", "Eviction")}
-        group, version, name = kinds[sub]
+        group, version, name = _SUBRESOURCES[sub]
         entry = {"name": f"{kind.plural}/{sub}", "singularName": "", "namespaced": True, "group": group}
-        entries.append(entry | {"version": version, "kind": name, "verbs": ["create"]})
+        verbs = ["get", "patch", "update"] if sub == "scale" else ["create"]
+        entries.append(entry | {"version": version, "kind": name, "verbs": verbs})
     return entries
 
 

@@ -41,6 +41,8 @@ class Kind:
         return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
 
 
+_SCALE = ("scale",)
+
 POD = Kind(
     "",
     "v1",
@@ -62,16 +64,40 @@ SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", short=("sa
 VOLUME = Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False, short=("pv",), status=True)
 CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", short=("pvc",), status=True)
 DEPLOYMENT = Kind(
-    "apps", "v1", "Deployment", "deployments", short=("deploy",), status=True, generation=True, all_category=True
+    "apps",
+    "v1",
+    "Deployment",
+    "deployments",
+    short=("deploy",),
+    status=True,
+    generation=True,
+    subresources=_SCALE,
+    all_category=True,
 )
 REPLICA_SET = Kind(
-    "apps", "v1", "ReplicaSet", "replicasets", short=("rs",), status=True, generation=True, all_category=True
+    "apps",
+    "v1",
+    "ReplicaSet",
+    "replicasets",
+    short=("rs",),
+    status=True,
+    generation=True,
+    subresources=_SCALE,
+    all_category=True,
 )
 DAEMON_SET = Kind(
     "apps", "v1", "DaemonSet", "daemonsets", short=("ds",), status=True, generation=True, all_category=True
 )
 STATEFUL_SET = Kind(
-    "apps", "v1", "StatefulSet", "statefulsets", short=("sts",), status=True, generation=True, all_category=True
+    "apps",
+    "v1",
+    "StatefulSet",
+    "statefulsets",
+    short=("sts",),
+    status=True,
+    generation=True,
+    subresources=_SCALE,
+    all_category=True,
 )
 JOB = Kind("batch", "v1", "Job", "jobs", status=True, generation=True, all_category=True)
 BUDGET = Kind(

@@ -14,6 +14,7 @@ from local.kube.kinds import POD, Kind
 from local.kube.problems import ApiProblem, bad_request, page_expired
 from local.kube.registry import Registry
 from local.kube.routes import Route
+from local.kube.scaling import scale_of
 from local.kube.selectors import Selection
 from local.kube.store import Stored
 from local.kube.watching import Render, Watch, bookmark, refusal
@@ -39,6 +40,8 @@ class Reader:
     def get(self, request: Request, where: Route) -> Response:
         """One object."""
         stored = self._registry.find(where.kind, where.namespace, where.name)
+        if where.sub == "scale":
+            return Response(200, _JSON, orjson.dumps(scale_of(stored)))
         if tables.wanted(request):
             return Response(200, _JSON, tables.table(where.kind, [stored], self._store, str(stored.version)))
         return Response(200, _JSON, stored.document)

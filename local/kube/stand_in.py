@@ -22,7 +22,7 @@ from local.randomness import stream
 from local.timeline import Timeline
 from local.web import Request, Response
 
-TOKEN_PATH = "token"
+TOKEN_PATH = "token"  # noqa: S105 - the name of a path segment
 """`/token/<the token>/...` is as good as a header: kubectl sends no token where there is no TLS."""
 
 DELAY_HEADER = "x-stand-in-delay"

@@ -6,13 +6,14 @@ from typing import Any
 
 import orjson
 
-from local.kube import eviction, patching
+from local.kube import eviction, patching, schema
 from local.kube.kinds import POD, Json
 from local.kube.objects import with_condition
 from local.kube.problems import ApiProblem, bad_request, conflict, not_allowed, unsupported_media_type
 from local.kube.reading import Reader
 from local.kube.registry import DeleteOptions, Registry
 from local.kube.routes import Route
+from local.kube.scaling import scale_of, set_scale
 from local.kube.selectors import Selection
 from local.kube.store import Stored
 from local.kube.truth import Truth
@@ -42,6 +43,7 @@ class Writer:
         if where.name:
             raise not_allowed()
         _check_type(where, body)
+        _check_fields(request, where, body)
         namespace = where.namespace
         if where.kind.namespaced and not namespace:
             raise not_allowed()
@@ -53,7 +55,8 @@ class Writer:
     def update(self, request: Request, where: Route) -> Response:
         """PUT."""
         body = _object(request)
-        _check_type(where, body)
+        if where.sub != "scale":
+            _check_type(where, body)
         old = self._registry.find(where.kind, where.namespace, where.name)
         return self._store(request, where, old, body)
 
@@ -64,7 +67,7 @@ class Writer:
         if apply is None:
             raise unsupported_media_type(given, tuple(_PATCHES))
         old = self._registry.find(where.kind, where.namespace, where.name)
-        body = apply(old.body, _json(request))
+        body = apply(scale_of(old) if where.sub == "scale" else old.body, _json(request))
         if not isinstance(body, dict) or not isinstance(body.get("metadata"), dict):
             raise bad_request("the patch leaves no object behind")
         return self._store(request, where, old, body)
@@ -95,6 +98,10 @@ class Writer:
         return _success(200, {"details": {"kind": where.kind.plural}})
 
     def _store(self, request: Request, where: Route, old: Stored, body: Json) -> Response:
+        if where.sub == "scale":
+            scaled = set_scale(self._registry, old, body, dry_run=_dry_run(request))
+            return Response(200, _JSON, orjson.dumps(scale_of(scaled)))
+        _check_fields(request, where, body)
         if where.sub == "finalize":
             finalizers = (body.get("spec") or {}).get("finalizers") or []
             new = {**old.body, "spec": {**old.spec, "finalizers": finalizers}}
@@ -165,6 +172,11 @@ def _check_type(where: Route, body: Json) -> None:
     if given != (where.kind.api_version, where.kind.kind):
         message = "{1} in version {0!r} cannot be handled as a {2}"
         raise bad_request(message.format(*given, where.kind.kind))
+
+
+def _check_fields(request: Request, where: Route, body: Json) -> None:
+    if request.query.get("fieldValidation") == "Strict":
+        schema.check(where.kind, body)
 
 
 def _dry_run(request: Request) -> bool:
