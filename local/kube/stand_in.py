@@ -109,12 +109,12 @@ class KubernetesStandIn:
         return self._serve(request, route(request.path))
 
     def _authorized(self, request: Request) -> Request:
-        if not self.token or request.headers.get("authorization", "").partition(" ")[2] == self.token:
-            return request
         prefix = f"/{TOKEN_PATH}/{self.token}/"
-        if not request.path.startswith(prefix):
+        if self.token and request.path.startswith(prefix):
+            return replace(request, path=request.path[len(prefix) - 1 :])
+        if self.token and request.headers.get("authorization", "").partition(" ")[2] != self.token:
             raise ApiProblem(401, "Unauthorized", "Unauthorized")
-        return replace(request, path=request.path[len(prefix) - 1 :])
+        return request
 
     def _serve(self, request: Request, where: Route) -> Response:
         match request.method:

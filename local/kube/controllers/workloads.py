@@ -61,6 +61,7 @@ class Workloads:
             JOB: self._job,
             DAEMON_SET: self._daemon_set,
         }
+        self._ended: dict[str, dict[str, str]] = {}  # by Job uid: the phase that each of its pods ended in
         self._store.subscribe(self._note)
 
     def _note(self, change: Change) -> None:
@@ -174,8 +175,8 @@ class Workloads:
         if is_true(owner, "Complete") or is_true(owner, "Failed"):
             return
         pods, spec = self._pods(owner), owner.spec
-        succeeded = sum(1 for one in pods if one.status.get("phase") == "Succeeded")
-        failed = sum(1 for one in pods if one.status.get("phase") == "Failed")
+        ended = self._ended_pods(owner, pods)
+        succeeded, failed = ended.count("Succeeded"), ended.count("Failed")
         active = [one for one in pods if not is_finished(one) and not one.terminating]
         done, lost = succeeded >= int(spec["completions"]), failed > int(spec["backoffLimit"])
         wanted = 0 if done or lost else min(int(spec["parallelism"]), int(spec["completions"]) - succeeded)
@@ -192,6 +193,12 @@ class Workloads:
                 numbers["completionTime"] = self._store.now_text()
             self._remove_later(owner)
         self._status(owner, numbers, condition=condition)
+
+    def _ended_pods(self, owner: Stored, pods: list[Stored]) -> list[str]:
+        """How each pod ended, also of pods that are gone: the real controller keeps them until they are counted."""
+        ended = self._ended.setdefault(owner.uid, {})
+        ended.update({one.uid: str(one.status["phase"]) for one in pods if is_finished(one)})
+        return list(ended.values())
 
     def _remove_later(self, owner: Stored) -> None:
         seconds = owner.spec.get("ttlSecondsAfterFinished")
