@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from functions.admission import replan
 from functions.durable import Json, Orchestration, Steps
-from functions.outcomes import LATER, THROTTLED, no
+from functions.outcomes import LATER, STALE, THROTTLED, no
 from functions.waiting import attempt, clock, draw, finished, ledger, lock, once, pause, unlock, until
 from shared.ledger import stamp
 
@@ -16,18 +16,26 @@ DEFAULT_DRAIN = 900.0
 PASSES_PER_HISTORY = 8
 DRAIN_PAUSE = 5.0
 HELD_PAUSE = 10.0  # a disruption budget recovers when a pod elsewhere has become ready, which takes a while
-DELETIONS = 2
-DELETION_TRIES = 5
+REMOVALS = 5  # tries after the first one, each with a history of its own
+PASSING = (STALE, LATER, THROTTLED, "volumes")
 LOOK_PAUSES = (5.0, 10.0, 20.0, 30.0)  # between looks at what a deletion left
 
 
 def retire_node(context: Orchestration) -> Steps[Json]:
     """{cluster, op, node, uid, pool, plan, budget, drain_timeout}: take the node away, or leave it, and say why."""
     order = context.get_input()
-    patience = timedelta(seconds=order.get("drain_timeout", DEFAULT_DRAIN))
-    order = {**order, "deadline": stamp(context.current_utc_datetime + patience)}
-    result = yield from _retired(context, order)
-    return (yield from ended(context, order, result))
+    if "deadline" not in order:
+        patience = timedelta(seconds=order.get("drain_timeout", DEFAULT_DRAIN))
+        order = {**order, "deadline": stamp(context.current_utc_datetime + patience), "tries": 0}
+        drained = yield from _drained(context, order)
+        if not drained["ok"]:
+            return (yield from ended(context, order, drained))
+    result = yield from _removed(context, order)
+    if not result.get("again") or order["tries"] >= REMOVALS:
+        return (yield from ended(context, order, result))
+    yield from pause(context, max(HELD_PAUSE, result.get("retry_after") or 0.0))
+    context.continue_as_new({**order, "tries": order["tries"] + 1})
+    return {}
 
 
 def ended(context: Orchestration, order: Json, result: Json) -> Steps[Json]:
@@ -46,7 +54,7 @@ def ended(context: Orchestration, order: Json, result: Json) -> Steps[Json]:
     return result
 
 
-def _retired(context: Orchestration, order: Json) -> Steps[Json]:
+def _drained(context: Orchestration, order: Json) -> Steps[Json]:
     load = yield from attempt(context, "cordon_node", order)
     if not load["ok"]:
         return load
@@ -55,37 +63,28 @@ def _retired(context: Orchestration, order: Json) -> Steps[Json]:
         if not drained["ok"]:
             return drained
     yield from draw(context, order, RETIREMENT_REQUESTS)
-    return (yield from removed(context, order))
+    return {"ok": True}
 
 
-def removed(context: Orchestration, order: Json) -> Steps[Json]:
-    """Delete a drained node's VM and see it gone, twice if need be: Azure may accept a deletion and fail it."""
-    result: Json = no("undeleted", "Azure did not delete the VM")
-    for _ in range(DELETIONS):
-        deleted = yield from _deleted(context, order)
-        if not deleted["ok"]:
-            return deleted
-        status = yield from finished(context, order, deleted["token"])
-        gone = yield from _seen_gone(context, order, deleted["vm"])
-        if gone["ok"]:
-            return gone
-        result = no("undeleted", f"Azure did not delete the VM: {status['code'] or gone['reason']}")
-    return result
+def _removed(context: Orchestration, order: Json) -> Steps[Json]:
+    """One try to delete a drained node's VM and to see it gone; `again` where another one may help.
 
-
-def _deleted(context: Orchestration, order: Json) -> Steps[Json]:
-    """Under the pool's lock; volumes that are still attached are waited for, the lock is not held meanwhile."""
-    for _ in range(DELETION_TRIES):
-        locked = yield from lock(context, order)
-        if not locked["granted"]:
-            return no("locked", f"pool {order['pool']} stayed locked")
-        deleted: Json = yield from once(context, "delete_node_vm", order)
-        noted = {"deleting": order["node"]} if deleted["ok"] else {}
-        yield from unlock(context, order, **noted)
-        if deleted["ok"] or deleted["kind"] not in ("volumes", LATER, THROTTLED):
-            return deleted
-        yield from pause(context, max(HELD_PAUSE, deleted.get("retry_after") or 0.0))
-    return deleted
+    Azure may accept a deletion and fail it; volumes may take long to be detached, and the lock is not held meanwhile.
+    """
+    locked = yield from lock(context, order)
+    if not locked["granted"]:
+        return no("locked", f"pool {order['pool']} stayed locked", again=True)
+    deleted: Json = yield from once(context, "delete_node_vm", order)
+    noted = {"deleting": order["node"]} if deleted["ok"] else {}
+    yield from unlock(context, order, **noted)
+    if not deleted["ok"]:
+        return {**deleted, "again": deleted["kind"] in PASSING}
+    status = yield from finished(context, order, deleted["token"])
+    seen = yield from _seen_gone(context, order, deleted["vm"])
+    if seen["ok"]:
+        return seen
+    reason = seen["reason"] if status["ok"] else f"Azure did not delete the VM: {status['code']}"
+    return no("undeleted", reason, again=True)
 
 
 def _seen_gone(context: Orchestration, order: Json, vm: Json) -> Steps[Json]:
