@@ -174,5 +174,5 @@ class _Connection(BaseHTTPRequestHandler):
             if close := getattr(chunks, "close", None):
                 close()
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's signature
+    def log_message(self, *_: object, **__: object) -> None:
         """Quiet: requests are counted and traced by the stand-ins."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any
 
 import orjson
@@ -44,15 +43,13 @@ class _Answer:
     def __init__(self, response: Response) -> None:
         self.status, self._body = response.status, response.body
 
-    async def json(self, content_type: str | None = None) -> Any:  # noqa: ANN401, ARG002 - aiohttp's signature
+    async def json(self, **_: object) -> Any:  # noqa: ANN401 - JSON
         return orjson.loads(self._body) if self._body else None
 
     async def __aenter__(self) -> _Answer:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         return None
 
 

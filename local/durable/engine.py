@@ -15,9 +15,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
 
-import orjson
-
 from local.durable import history, sdk
+from local.durable.entities import EntityFailure, operate
 from local.durable.history import Event
 from local.durable.journal import Changes, Journal, NullJournal
 from local.durable.model import (
@@ -429,8 +428,13 @@ class Engine:
 
     def _operate(self, message: Message) -> None:
         request, identity = message.payload, message.target
-        result, state = self._run_entity(identity, request)
-        if state != self.entities.get(identity):
+        before = self.entities.get(identity)
+        try:
+            result, state = operate(self._functions.entities, identity, before, request)
+        except EntityFailure as failure:
+            self._violate("entity-failure", identity, str(failure))
+            result, state = failure.answer, before
+        if state != before:
             self._check_size(identity, "state", state)
             self._changes.entities[identity] = state
             if state is None:
@@ -443,27 +447,6 @@ class Engine:
             seconds = self._draws.seconds(self._draws.latencies.completion)
             self._send(Kind.EVENT, request["parent"], request["execution"], event, seconds)
         self._commit()
-
-    def _run_entity(self, identity: str, request: dict[str, Any]) -> tuple[dict[str, str], str | None]:
-        """The answer to the caller, and the new state (None: the entity is not there)."""
-        _, name, key = identity.split("@", 2)
-        state, text = self.entities.get(identity), request["input"]
-        operation = {
-            "name": request["op"],
-            "input": None if text is None else history.dumps(text),
-            "isSignal": request["signal"],
-        }
-        batch = {"self": {"name": name, "key": key}, "exists": state is not None, "state": state, "batch": [operation]}
-        try:
-            out = orjson.loads(self._functions.entities[name](history.dumps(batch)))
-        except Exception as error:  # noqa: BLE001 - the SDK itself failed: the caller hears of it, the state stays
-            self._violate("entity-failure", identity, f"{request['op']}: {type(error).__name__}: {error}")
-            return {"result": json.dumps(f"{type(error).__name__}: {error}"), "exceptionType": "Error"}, state
-        result = out["results"][0]
-        answer = {"result": result["result"]}
-        if result["isError"]:
-            answer["exceptionType"] = "Error"
-        return answer, out["entityState"] if out["entityExists"] else None
 
     # Rules
 

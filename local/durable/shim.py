@@ -9,33 +9,19 @@ SDK's to see: here a failed task is a finished one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, Final
 
-from local.durable import history
+from local.durable import actions, history
 from local.durable.history import Event
-
-CALL_ACTIVITY: Final = 0
-CALL_ACTIVITY_WITH_RETRY: Final = 1
-CALL_SUB_ORCHESTRATOR: Final = 2
-CALL_SUB_ORCHESTRATOR_WITH_RETRY: Final = 3
-CONTINUE_AS_NEW: Final = 4
-CREATE_TIMER: Final = 5
-WAIT_FOR_EVENT: Final = 6
-CALL_ENTITY: Final = 7
-CALL_HTTP: Final = 8
-SIGNAL_ENTITY: Final = 9
-WHEN_ANY: Final = 11
-WHEN_ALL: Final = 12
 
 MESSAGE_LIMIT: Final = 300  # characters of an action shown in a message
 
 REFUSED: Final = {
-    CALL_ACTIVITY_WITH_RETRY: "call_activity_with_retry loses step with the extension's task ids; "
+    actions.CALL_ACTIVITY_WITH_RETRY: "call_activity_with_retry loses step with the extension's task ids; "
     "retry by hand with call_activity and create_timer",
-    CALL_SUB_ORCHESTRATOR_WITH_RETRY: "call_sub_orchestrator_with_retry loses step with the extension's task ids; "
+    actions.CALL_SUB_ORCHESTRATOR_WITH_RETRY: "call_sub_orchestrator_with_retry loses step with the extension's task ids; "
     "retry by hand with call_sub_orchestrator and create_timer",
-    CALL_HTTP: "call_http is not served by this host; use an activity",
+    actions.CALL_HTTP: "call_http is not served by this host; use an activity",
 }
 
 
@@ -70,8 +56,8 @@ FINISHED: Final = Task(done=True)
 class Shim:
     """One replay: after `run`, `scheduled` are the new history events and the rest says how the instance stands."""
 
-    def __init__(self, instance_id: str, execution: int, actions: list[dict[str, Any]]) -> None:
-        self._instance_id, self._execution, self._actions = instance_id, execution, actions
+    def __init__(self, instance_id: str, execution: int, asked: list[dict[str, Any]]) -> None:
+        self._instance_id, self._execution, self._actions = instance_id, execution, asked
         self.scheduled: list[Event] = []
         self.requests: dict[int, dict[str, Any]] = {}
         self.cancelled: set[int] = set()
@@ -133,21 +119,21 @@ class Shim:
 
     def _invoke(self, action: dict[str, Any]) -> Task:  # noqa: PLR0911 - one line per kind of action
         match action["actionType"]:
-            case 0:
+            case actions.CALL_ACTIVITY:
                 return self._activity(action)
-            case 7 | 9 as kind:
-                return self._entity(action, signal=kind == SIGNAL_ENTITY)
-            case 5:
+            case actions.CALL_ENTITY | actions.SIGNAL_ENTITY as kind:
+                return self._entity(action, signal=kind == actions.SIGNAL_ENTITY)
+            case actions.CREATE_TIMER:
                 return self._timer(action)
-            case 2:
+            case actions.CALL_SUB_ORCHESTRATOR:
                 return self._sub_orchestration(action)
-            case 11:
+            case actions.WHEN_ANY:
                 return self._any([self._invoke(child) for child in action["compoundActions"]])
-            case 12:
+            case actions.WHEN_ALL:
                 return self._all([self._invoke(child) for child in action["compoundActions"]])
-            case 6:
+            case actions.WAIT_FOR_EVENT:
                 return self._listen(action["externalEventName"])
-            case 4:
+            case actions.CONTINUE_AS_NEW:
                 self._next_id += 1
                 self.continues, self.next_input = True, action.get("input")
                 return FINISHED
@@ -236,8 +222,3 @@ class Shim:
             f"Non-Deterministic workflow detected: task {known['EventId']}, a {history.NAMES[known['EventType']]}, was "
             "scheduled before and is not asked for in this replay",
         )
-
-
-def fires_at(event: Event) -> datetime:
-    """When a created timer is due, UTC."""
-    return history.moment(event["FireAt"])
