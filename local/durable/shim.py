@@ -19,8 +19,8 @@ MESSAGE_LIMIT: Final = 300  # characters of an action shown in a message
 REFUSED: Final = {
     actions.CALL_ACTIVITY_WITH_RETRY: "call_activity_with_retry loses step with the extension's task ids; "
     "retry by hand with call_activity and create_timer",
-    actions.CALL_SUB_ORCHESTRATOR_WITH_RETRY: "call_sub_orchestrator_with_retry loses step with the extension's task ids; "
-    "retry by hand with call_sub_orchestrator and create_timer",
+    actions.CALL_SUB_ORCHESTRATOR_WITH_RETRY: "call_sub_orchestrator_with_retry loses step with the extension's task "
+    "ids; retry by hand with call_sub_orchestrator and create_timer",
     actions.CALL_HTTP: "call_http is not served by this host; use an activity",
 }
 
