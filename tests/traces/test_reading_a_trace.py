@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,41 @@ def test_a_file_of_another_form_is_refused_by_its_missing_columns(tmp_path: Path
 @pytest.mark.skipif(not OPENB.exists(), reason="the openb trace lies beside the checkout, not in it")
 def test_the_dense_days_of_the_openb_trace_hold_7890_pods() -> None:
     assert len(read_trace(OPENB)) == 7890
+
+
+def test_a_trace_of_another_time_begins_with_its_first_pod(tmp_path: Path) -> None:
+    trace = write(tmp_path / "t.csv", "b,1,1,0,0,500,600,500", "a,1,1,0,0,440,500,440")
+    assert [(pod.name, pod.arrives) for pod in read_trace(trace)] == [("a", 0.0), ("b", 60.0)]
+
+
+def test_the_dense_days_of_openb_are_the_default(tmp_path: Path) -> None:
+    trace = write(tmp_path / "t.csv", "early,1,1,0,0,5,9,5", "in,1,1,0,0,10000060,10000099,")
+    assert [(pod.name, pod.arrives) for pod in read_trace(trace)] == [("in", 60.0)]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("A_b,1,1,0,0,1,2,1", "name: 'A_b' is no name"),
+        ("a,1.5,1,0,0,1,2,1", "cpu_milli: '1.5' is no whole number"),
+        ("a,1,-1,0,0,1,2,1", "memory_mib: '-1' is no whole number"),
+        ("a,1,1,0,0,nan,2,1", "creation_time: 'nan' is no time"),
+    ],
+)
+def test_what_cannot_be_a_pod_is_refused_by_column_and_value(tmp_path: Path, row: str, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)):
+        read_trace(write(tmp_path / "t.csv", row))
+
+
+def test_a_name_that_appears_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="3: name: 'a' appears twice"):
+        read_trace(write(tmp_path / "t.csv", "a,1,1,0,0,1,2,1", "a,1,1,0,0,3,4,3"))
+
+
+def test_only_pods_that_need_whole_machines_may_go_there(tmp_path: Path) -> None:
+    rows = ("none,1,1,0,0,1,2,1", "one,1,1,1,1000,1,2,1", "all,1,1,8,1000,1,2,1")
+    kept_for = {
+        pod.name: {(one["key"], one["value"]) for one in manifest(pod)["spec"]["tolerations"]}
+        for pod in read_trace(write(tmp_path / "t.csv", *rows))
+    }
+    assert kept_for == {"none": set(), "one": {("sku", "gpu")}, "all": {("sku", "gpu"), ("gpus", "many")}}
