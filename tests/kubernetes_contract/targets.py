@@ -12,8 +12,8 @@ import yaml
 
 from local.kube.rest_transport import make_api
 from local.kube.stand_in import KubernetesStandIn
-from local.timeline import VirtualTimeline
-from shared.adapters.errors import NotFound, OutsideError
+from local.timeline import Timeline, VirtualTimeline, WallTimeline
+from shared.adapters.errors import OutsideError
 from shared.adapters.kubernetes import KubernetesClusterApi
 from shared.adapters.protocols import Json
 
@@ -31,6 +31,7 @@ class Target(Protocol):
     """A cluster under contract."""
 
     api: KubernetesClusterApi
+    timeline: Timeline
 
     def stranger(self) -> KubernetesClusterApi:
         """A client with a token that nobody gave out."""
@@ -72,6 +73,7 @@ class RealTarget:
 
     def __init__(self, kubeconfig: Path) -> None:
         self._kubeconfig = kubeconfig
+        self.timeline = WallTimeline()
         self.api = KubernetesClusterApi.from_kubeconfig(str(kubeconfig))
 
     def stranger(self) -> KubernetesClusterApi:
@@ -88,6 +90,7 @@ class RealTarget:
         return found
 
     def close(self) -> None:
+        self.timeline.close()
         for path in (DEPLOYMENTS, DAEMON_SETS, JOBS, BUDGETS, CONFIG_MAPS, PODS, NODES):
             self.until(lambda path=path: self._emptied(path))
 
@@ -98,7 +101,7 @@ class RealTarget:
                 if one["metadata"].get("finalizers"):
                     self.api.patch(f"{path}/{one['metadata']['name']}", {"metadata": {"finalizers": None}})
                 self.api.delete(f"{path}/{one['metadata']['name']}", grace_seconds=0)
-            except (NotFound, OutsideError):
+            except OutsideError:
                 continue
         return not items
 
