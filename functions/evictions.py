@@ -52,7 +52,7 @@ def _saga(node: NodeView, when: str, config: Config) -> Json | None:
     pool = config.pool(node.pool)
     if pool is None:
         return None
-    op = operation_id(config.cluster, "evict", node.name, node.uid)
+    op = operation_id(config.cluster, "evict", node.name, node.uid, when)
     order = {
         "cluster": config.cluster,
         "op": op,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import azure.functions as func
 
 from functions.durable import Json, Orchestration, Registry, Starter, Steps, cluster_saga_runs, is_running
@@ -14,6 +16,7 @@ from shared.adapters.errors import NotFound, StaleWrite
 from shared.model import Mode
 
 SCHEDULE = "0 */5 * * * *"
+STUCK_AFTER = timedelta(minutes=30)
 
 
 def reconcile(context: Orchestration) -> Steps[Json]:
@@ -77,12 +80,21 @@ def bury_node(world: World, order: Json) -> Json:
 async def sweep_all(world: World, client: Starter) -> None:
     """Start a sweep of every cluster that is not being swept; one's trouble does not keep the others waiting."""
     for cluster in world.clusters():
-        instance_id = f"reconcile:{cluster}"
         try:
-            if not is_running(await client.get_status(instance_id)):
-                await client.start_new("reconcile", instance_id, {"cluster": cluster})
+            await _start_sweep(world, client, cluster)
         except Exception:  # noqa: BLE001 - the SDK raises nothing more specific, and the next cluster shall have its turn
             LOG.exception("the sweep of cluster %s could not be started", cluster)
+
+
+async def _start_sweep(world: World, client: Starter, cluster: str) -> None:
+    """One sweep at a time; one that has not ended after half an hour is taken for lost, and passed by."""
+    instance_id, now = f"reconcile:{cluster}", world.services.clock()
+    status = await client.get_status(instance_id)
+    if is_running(status):
+        if now - status.created_time < STUCK_AFTER:
+            return
+        instance_id = f"{instance_id}:{now:%Y%m%dT%H%M}"
+    await client.start_new("reconcile", instance_id, {"cluster": cluster})
 
 
 def registry(world: World) -> Registry:

@@ -11,7 +11,12 @@ from shared.adapters.errors import NotFound, StaleWrite, Throttled
 from shared.adapters.protocols import ClusterApi
 from shared.drain import movability, node_blocked_by
 from shared.model import Movability
-from shared.names import EVICTING_AT_ANNOTATION, RETIRE_OPERATION_ANNOTATION, RETIRING_TAINT
+from shared.names import (
+    CORDONED_BEFORE_ANNOTATION,
+    EVICTING_AT_ANNOTATION,
+    RETIRE_OPERATION_ANNOTATION,
+    RETIRING_TAINT,
+)
 
 WRITES = 4
 _TERMINATING = "deletionTimestamp"
@@ -82,6 +87,8 @@ def cordon(api: ClusterApi, order: Json, **annotations: str) -> Json:
         others = [taint for taint in node.get("spec", {}).get("taints") or [] if taint["key"] != RETIRING_TAINT]
         ours = {"key": RETIRING_TAINT, "value": order["op"], "effect": "NoSchedule"}
         notes = {RETIRE_OPERATION_ANNOTATION: order["op"], **annotations}
+        if is_cordoned(node) and not holder_of(node):
+            notes[CORDONED_BEFORE_ANNOTATION] = "true"
         try:
             return _write(api, node, {"unschedulable": True, "taints": [*others, ours]}, notes)
         except StaleWrite:
@@ -99,9 +106,11 @@ def uncordon(api: ClusterApi, node_name: str, op: str) -> bool:
         if holder_of(node) != op:
             return False
         others = [taint for taint in node.get("spec", {}).get("taints") or [] if taint["key"] != RETIRING_TAINT]
-        notes = {RETIRE_OPERATION_ANNOTATION: None, EVICTING_AT_ANNOTATION: None}
+        ours = (RETIRE_OPERATION_ANNOTATION, EVICTING_AT_ANNOTATION, CORDONED_BEFORE_ANNOTATION)
+        theirs = CORDONED_BEFORE_ANNOTATION in (node["metadata"].get("annotations") or {})
+        spec = {"unschedulable": True if theirs else None, "taints": others or None}
         try:
-            _write(api, node, {"unschedulable": None, "taints": others or None}, notes)
+            _write(api, node, spec, dict.fromkeys(ours))
         except StaleWrite:
             continue
         return True

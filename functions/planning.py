@@ -24,7 +24,7 @@ SAMPLE = 20  # pods per class that are read again before anything is bought for 
 VM_CHUNK = 8  # stand-alone VMs per growth: each has an operation of its own to await
 SET_CHUNK = 100  # scale set VMs per growth: what a placement group takes, and few enough to name in the ledger
 WAITING = "DisruptionBudget"  # how `shared.retirement` begins the reason of a node that has to wait its turn
-MOST_STARTS = 40  # of growths, and of retirements, per plan: an order has 32 kB; the next plan goes on
+MOST_STARTS = 24  # of growths, and of retirements, per plan: an order has 32 kB; the next plan goes on
 STATUS_UNSERVED = 20
 STATUS_PODS = 5
 

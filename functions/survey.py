@@ -141,7 +141,8 @@ class Survey:
     def _find_unjoined(self, pool: Pool, instances: list[Instance]) -> None:
         """VMs that never became a node: gone, and remembered, so that the next ones are bought elsewhere first."""
         lost = unjoined(instances, self.machines, self.now, self.config.timing.node_join_timeout)
-        awaited = {name for growth in self.view["growths"].values() for name in growth["claimed"]}
+        growths = [growth for growth in self.view["growths"].values() if growth["pool"] == pool.name]
+        awaited = {name for growth in growths for name in growth["claimed"]}
         lost = [name for name in lost if name not in awaited]
         if not lost:
             return

@@ -92,8 +92,12 @@ class World:
         return self.services.compute(pool.azure)
 
     def snapshot(self, cluster: str, name: str) -> Snapshot:
-        """A stored snapshot."""
-        return decode(self.store.get(snapshot_container(cluster), name).data)
+        """A stored snapshot. Raises NotFound, and Rejected for one that cannot be read."""
+        data = self.store.get(snapshot_container(cluster), name).data
+        try:
+            return decode(data)
+        except ValueError as error:
+            raise Rejected(f"snapshot {name} of cluster {cluster} cannot be read: {error}") from error
 
     def put_snapshot(self, name: str, snapshot: Snapshot) -> None:
         """Store a snapshot; the same name always holds the same content, so twice is once."""

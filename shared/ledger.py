@@ -10,6 +10,7 @@ passed: counted too long it delays a purchase, forgotten too early it buys twice
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
@@ -19,13 +20,14 @@ from shared.model import FailureMemory, Ledger, Priority, Upcoming
 
 Json = dict[str, Any]
 
-SEEN_LIMIT = (
-    256  # ids of events; a redelivery comes within minutes, and a busy cluster says a few hundred things an hour
-)
-SPENT_LIMIT = 256  # instances already accounted for, so that a later growth cannot claim them again
-GONE_LIMIT = 128  # nodes that an older snapshot may still show
-COOLING_LIMIT = 128  # nodes whose retirement was given up a short while ago
-FAILURE_LIMIT = 64
+# How much is remembered: all of it together, with a few hundred instances to come, stays below 32 kB.
+SEEN_LIMIT = 256  # events; a redelivery comes within minutes, and a busy cluster says a few hundred things an hour
+SPENT_LIMIT = 128  # instances already accounted for, so that a later growth cannot claim them again
+GONE_LIMIT = 48  # nodes that an older snapshot may still show
+COOLING_LIMIT = 24  # nodes whose retirement was given up a short while ago
+FAILURE_LIMIT = 16
+GROWTH_LIMIT = 24  # growths in flight
+REASON_LENGTH = 100
 
 INTENDED = "intended"
 ASKED = "asked"
@@ -190,6 +192,11 @@ def failure_entry(memory: FailureMemory) -> Json:
     }
 
 
+def _digest(event: str) -> str:
+    """Enough of an id to recognise it by."""
+    return hashlib.sha256(event.encode()).hexdigest()[:12]
+
+
 def _after(now: str, seconds: float) -> str:
     return stamp(moment(now) + timedelta(seconds=seconds))
 
@@ -201,7 +208,7 @@ def _passed(deadline: str, now: str) -> bool:
 def _record(ledger: ClusterLedger, order: Json) -> Json:
     """Somebody has news: answer lead, follow or seen. News that are older than what is known, and are not `force`d (a
     replan brings none of its own), are seen as well: nothing would be decided otherwise."""
-    event, holder, now = order["event"], order["holder"], order["now"]
+    event, holder, now = _digest(order["event"]), order["holder"], order["now"]
     lead = ledger.lead
     if event in ledger.seen:
         mine = lead is not None and lead.holder == holder
@@ -272,6 +279,8 @@ def _begin(ledger: ClusterLedger, order: Json) -> Json:
 
 def _begin_growth(ledger: ClusterLedger, wish: Json, order: Json) -> bool:
     if wish["op"] not in ledger.growths:
+        if len(ledger.growths) >= GROWTH_LIMIT:
+            return False
         deadline = _after(order["now"], order["join_timeout"])
         ledger.growths[wish["op"]] = Growth(wish["pool"], wish["add"], INTENDED, order["now"], deadline)
     return True
@@ -358,7 +367,7 @@ def _end_retirement(ledger: ClusterLedger, order: Json) -> Json:
         del ledger.retirements[order["node"]]
     if order.get("kept"):
         until = _after(order["now"], order["cooldown"])
-        ledger.cooling[order["node"]] = Cooling(until, order["kept"][:200])
+        ledger.cooling[order["node"]] = Cooling(until, order["kept"][:REASON_LENGTH])
         ledger.cooling = dict(list(ledger.cooling.items())[-COOLING_LIMIT:])
     if order.get("gone"):
         ledger.gone = dict([*ledger.gone.items(), (order["node"], order["gone"])][-GONE_LIMIT:])

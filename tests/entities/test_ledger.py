@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import orjson
 import pytest
 
 from shared.ledger import LedgerError, apply, planning_ledger, stamp
@@ -304,3 +305,26 @@ def test_state_of_a_newer_version_is_read_as_far_as_it_is_known() -> None:
     state, _ = apply({**book.state, "colour": "blue"}, "tidy", {"now": stamp(NOW)})
     assert "colour" not in state
     assert state["snapshot"] == "s1"
+
+
+def test_a_ledger_full_to_the_brim_stays_below_what_an_entity_may_hold() -> None:
+    book = Book()
+    book.lead()
+    for number in range(300):
+        book.record("a", number + 2, event=f"training-pods-unschedulable-{number:032}")
+        node = f"aks-gpuspot-12345678-vmss{number:06}"
+        book.begin(
+            growths=[{"op": f"{number:010}", "pool": "gpu-spot-westeurope", "add": 10}],
+            retirements=[{"op": f"{number + 5000:010}", "node": node, "pool": "gpu-spot-westeurope"}],
+            limit=24,
+            spare={"gpu-spot-westeurope": 1000},
+        )
+        names = tuple(f"gpu-spot_{number:04}{each:04}" for each in range(10))
+        book.conclude(f"{number:010}", names)
+        going = f"aks-gpuspot-12345678-vmss{number + 900:06}"
+        book.do("end_retirement", node=going, op="x", kept="y" * 300, cooldown=600)
+        book.do("end_retirement", node=going, op="x", gone="01234567-89ab-cdef-0123-456789abcdef")
+        entry = {"sku": f"Standard_NC{number}s_v3", "zone": "1", "priority": "Spot", "code": "AllocationFailed"}
+        book.do("remember_failure", failures=[{**entry, "pool": "", "until": stamp(NOW + timedelta(hours=1))}])
+        book.do("lock_pool", pool=f"pool-{number % 20}", holder="x", seconds=120)
+    assert len(orjson.dumps(book.state)) < 32_768

@@ -63,7 +63,7 @@ def test_nothing_is_left_of_an_evicted_node() -> None:
     assert not leaks.disks
 
 
-def test_a_notice_that_comes_twice_starts_one_saga() -> None:
+def test_notices_that_come_twice_or_name_another_second_have_one_saga() -> None:
     stage = running()
     node = next(pod["spec"]["nodeName"] for pod in stage.pods())
     stage.stand.preempt(node)
@@ -72,7 +72,8 @@ def test_a_notice_that_comes_twice_starts_one_saga() -> None:
     stage.run(5)
     warn(stage, node)
     stage.run(300)
-    assert len(stage.orchestrations("replace_evicted")) == 1
+    kinds = [view.output.get("kind") for view in stage.orchestrations("replace_evicted")]
+    assert kinds == [None, "duplicate"]
     assert stage.machines()["spot"] == 2
 
 
@@ -107,3 +108,24 @@ def test_in_observe_an_eviction_is_watched_and_nothing_written() -> None:
     stage.run(120)
     assert stage.arm.writes == []
     assert stage.cluster.writes == []
+
+
+def test_a_cordon_of_an_administrators_survives_a_notice_that_is_withdrawn() -> None:
+    stage = running(1)
+    node = stage.nodes()[0]["metadata"]["name"]
+    stage.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    warn(stage, node)
+    stage.run(1500)
+    found = next(each for each in stage.nodes() if each["metadata"]["name"] == node)
+    assert found["spec"]["unschedulable"]
+    assert not [name for name in found["metadata"].get("annotations", {}) if name.startswith("sluice.io/")]
+
+
+def test_a_second_notice_for_a_node_that_stayed_is_heard() -> None:
+    stage = running(1)
+    node = stage.nodes()[0]["metadata"]["name"]
+    warn(stage, node)
+    stage.run(1500)
+    warn(stage, node)
+    stage.run(20)
+    assert len(stage.orchestrations("replace_evicted")) == 2
