@@ -56,7 +56,7 @@ def _serve(state: Path, port: int) -> int:
         signal.signal(number, lambda *_: stop.set())
     with serve(door, port=port) as server:
         timeline = WallTimeline()
-        app = create_app(services_over_http(Endpoints.read(state / "endpoints.json"), timeline.now))
+        app = create_app(services_over_http(Endpoints.read(state / "endpoints.json")))
         journal = SqliteJournal(state / "journal.sqlite")
         door.host = FunctionsHost(app, timeline, journal=journal, base_url=server.url)
         _announce(state / "functions.port", server.port)

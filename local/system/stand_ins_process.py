@@ -19,14 +19,15 @@ import orjson
 
 from local.arm.settings import ArmLatencies, Quirks
 from local.blob_storage import ACCOUNT
+from local.checker.rules import check
 from local.errors import DONE, UserError
 from local.http_server import serve
 from local.kube.controllers.timing import Timing
 from local.machines import BootTimes
 from local.system.control import Control
 from local.system.endpoints import Endpoints
+from local.system.history import run_record
 from local.system.picture import draw
-from local.system.recording import PodSizes, record_of
 from local.system.report import report
 from local.system.stand_ins import INGEST_PATH, Behaviour, Deliver, StandIns
 from local.timeline import WallTimeline
@@ -81,7 +82,6 @@ class Outside:
             blobs=state / "blobs",
             executor=ThreadPoolExecutor(8, "delivery"),
         )
-        self._sizes = PodSizes(self.stand_ins.cluster.store)
         self._out = out
 
     def control(self) -> Control:
@@ -94,7 +94,9 @@ class Outside:
 
     def _finish(self, told: dict[str, Any]) -> dict[str, Any]:
         """Judge the run and write `report.json` and `run.svg`; returns the report."""
-        run = record_of(self.stand_ins, self._sizes, orchestrations=told["orchestrations"], host=told["host"])
+        with self.timeline.lock:
+            evidence = self.stand_ins.evidence(orchestrations=tuple(told["orchestrations"]), host=tuple(told["host"]))
+            run = run_record(self.stand_ins, check(evidence))
         document = report(run)
         (self._out / "report.json").write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
         draw(run, self._out / "run.svg", "Demand and capacity")
