@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from shared.model import NodeView
+from shared.model import Movability, NodeView
 
 _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -102,6 +102,12 @@ class NodeRepeater:
         if node not in self._due_at:
             self._schedule(node, when)
 
+    def renew(self, node: str, now: datetime) -> None:
+        """Something about the node is news: if it was announced before, it is announced again now."""
+        if node in self._announced:
+            self._announced.discard(node)
+            self._schedule(node, now)
+
     def clear(self, node: str) -> None:
         """The condition ended."""
         self._due_at.pop(node, None)
@@ -138,7 +144,8 @@ class IdleDetector:
     """Nodes below the utilisation threshold: since when, and the event once that was long enough.
 
     Only ready nodes of our pools count. One that retires already is not announced, but its time runs on, so that an
-    aborted retirement is taken up again at once. `since` comes from the predecessor when the thresholds changed.
+    aborted retirement is taken up again at once. When a pod leaves an idle node, the node is news again: the pod may
+    have been all that kept it. `since` comes from the predecessor when the thresholds changed.
     """
 
     def __init__(
@@ -148,6 +155,7 @@ class IdleDetector:
         self._below = utilization_below
         self.since: dict[str, datetime] = dict(since or {})
         self.repeater = NodeRepeater(cadence.idle_again)
+        self._load: dict[str, frozenset[str]] = {}
 
     def observe(self, node: NodeView, utilization: float, now: datetime, *, retiring: bool) -> datetime | None:
         """The node as it is now; returns since when it idles, None when it does not."""
@@ -155,16 +163,27 @@ class IdleDetector:
             self.gone(node.name)
             return None
         since = self.since.setdefault(node.name, now)
+        before, load = self._load.get(node.name, frozenset()), _load(node)
+        self._load[node.name] = load
         if retiring:
             self.repeater.clear(node.name)
-        else:
-            self.repeater.start(node.name, since + self._idle_after)
+            return since
+        self.repeater.start(node.name, since + self._idle_after)
+        if before - load:
+            self.repeater.renew(node.name, now)
         return since
 
     def gone(self, name: str) -> None:
         """Busy, or no longer there."""
         self.since.pop(name, None)
+        self._load.pop(name, None)
         self.repeater.clear(name)
+
+
+def _load(node: NodeView) -> frozenset[str]:
+    """The pods that hold the node, by uid."""
+    held = (bound.pods for bound in node.bound if bound.movability is not Movability.STAYS)
+    return frozenset(pod.uid for pods in held for pod in pods)
 
 
 class EvictingDetector:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from exporter.detectors import Cadence, EvictingDetector, IdleDetector, JoinedDetector, UnschedulableDetector
-from shared.model import NodeView
+from shared.model import BoundPods, Movability, NodeView, PodRef, PodShape
 from tests.exporter.fakes import START, at
 
 CADENCE = Cadence()
@@ -137,6 +137,27 @@ def test_a_retiring_node_is_not_announced_but_an_aborted_retirement_is_taken_up_
     assert detector.repeater.due(at(700)) == []
     observed(detector, 0.0, at(800))
     assert detector.repeater.due(at(800)) == ["n1"]
+
+
+def test_a_pod_that_leaves_an_idle_node_makes_it_news_again() -> None:
+    detector = idle()
+    pod = PodRef("default", "learning", "p1")
+    held = replace(NODE, bound=(BoundPods(PodShape(()), (pod,), Movability.BLOCKS, "PodOptOut"),))
+    observed(detector, 0.1, at(0), held)
+    assert detector.repeater.due(at(600)) == ["n1"]
+    observed(detector, 0.1, at(610), held)
+    assert detector.repeater.due(at(610)) == []
+    observed(detector, 0.0, at(620))
+    assert detector.repeater.due(at(620)) == ["n1"]
+
+
+def test_a_pod_that_leaves_before_the_time_has_come_announces_nothing_early() -> None:
+    detector = idle()
+    pod = PodRef("default", "learning", "p1")
+    observed(detector, 0.1, at(0), replace(NODE, bound=(BoundPods(PodShape(()), (pod,), Movability.MOVES),)))
+    observed(detector, 0.0, at(10))
+    assert detector.repeater.due(at(599)) == []
+    assert detector.repeater.due(at(600)) == ["n1"]
 
 
 def test_idle_times_survive_new_thresholds() -> None:
