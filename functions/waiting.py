@@ -13,6 +13,10 @@ from functions.outcomes import LATER, THROTTLED
 
 BACKOFF = (2.0, 5.0, 10.0, 30.0, 60.0)  # seconds before the next try of a short call
 TRIES = 4
+# What speaks to Resource Manager alone: a 429 from the API server says nothing about a subscription.
+ARM_ONLY = frozenset(
+    {"read_pool", "write_capacity", "lower_capacity", "create_vms", "inspect_growth", "poll_operation"}
+)
 DRAWS = 20  # a budget that is shut for longer than this many waits lets the caller through: ARM has the last word
 LOCK_SECONDS = 120.0  # a write and its readings take seconds; a dead writer must not stop a pool for long
 
@@ -42,6 +46,8 @@ def ledger(context: Orchestration, order: Json, operation: str, **fields: object
 def once(context: Orchestration, activity: str, order: Json, **fields: object) -> Steps[Json]:
     """Call an activity a single time, with the present moment in its order."""
     answer: Json = yield context.call_activity(activity, {**order, "now": clock(context), **fields})
+    if not answer["ok"] and answer["kind"] == THROTTLED and activity in ARM_ONLY:
+        yield from _report_throttling(context, order, answer)
     return answer
 
 
@@ -51,8 +57,6 @@ def attempt(context: Orchestration, activity: str, order: Json, **fields: object
         answer: Json = yield from once(context, activity, order, **fields)
         if answer["ok"] or answer["kind"] not in (LATER, THROTTLED) or number + 1 == TRIES:
             break
-        if answer["kind"] == THROTTLED:
-            yield from _report_throttling(context, order, answer)
         yield from pause(context, max(BACKOFF[number], answer.get("retry_after") or 0.0))
     return answer
 
