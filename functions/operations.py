@@ -64,7 +64,8 @@ def take_pool(context: Orchestration) -> Steps[Json]:
 
 def poll_operation(world: World, order: Json) -> Json:
     """Ask once how the operation behind {token} stands."""
-    status = world.compute(order["cluster"], order["pool"]).poll(order["token"])
+    pool = world.pool_as_known(order["cluster"], order["pool"])
+    status = world.compute_of(pool).poll(order["token"])
     return {
         "status": {
             "ok": status.ok,

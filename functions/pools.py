@@ -71,7 +71,7 @@ def create_vms(world: World, order: Json) -> Json:
 
 def inspect_growth(world: World, order: Json) -> Json:
     """What a growth came to, by its instances: candidates to claim (ready ones first), failed ones, failures."""
-    pool = world.pool(order["cluster"], order["pool"])
+    pool = world.pool_as_known(order["cluster"], order["pool"])
     instances = world.compute_of(pool).instances(pool) if order["asked_azure"] else []
     mine = [each for each in instances if _is_of(each, order)]
     failed = [each for each in mine if _failed(each)]

@@ -81,9 +81,11 @@ class World:
             raise NotFound(f"pool {name} is not in the pools file of cluster {cluster} any more")
         return pool
 
-    def compute(self, cluster: str, pool: str) -> Compute:
-        """Azure compute for a pool by name."""
-        return self.compute_of(self.pool(cluster, pool))
+    def pool_as_known(self, cluster: str, name: str) -> Pool:
+        """The same as last read: enough to look at what is under way, never to decide on a write."""
+        _, config = self._configs.get(cluster, ("", None))
+        known = config.pool(name) if config is not None else None
+        return known if known is not None else self.pool(cluster, name)
 
     def compute_of(self, pool: Pool) -> Compute:
         """Azure compute for a pool. Raises Rejected when the file does not say where the pool lives."""
