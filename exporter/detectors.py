@@ -22,6 +22,9 @@ class Cadence:
 
     `longest_window`: seconds that a debounce may be extended in all; pods that trickle in for longer have waited
     enough. `pods_again`: seconds after which pods that still wait are announced again; a lost event costs this much.
+    `pods_after_join`: the same, in seconds after the last nodes joined. The scheduler backs off for ten at most, so a
+    pod that waits for longer found no room on them: it spreads pods where a plan packs them, and what was bought for
+    all may hold all but a few.
     `idle_again`: the same for an idle node, in seconds; longer, since an idle node costs money and not time.
     `evicting_again`: a lost eviction notice is worth nothing after half a minute. `joined_debounce`: nodes that join
     together are one event; nobody waits for it, as the pods are bound by then.
@@ -29,6 +32,7 @@ class Cadence:
 
     longest_window: float = 10.0
     pods_again: float = 60.0
+    pods_after_join: float = 15.0
     idle_again: float = 300.0
     evicting_again: float = 10.0
     joined_debounce: float = 2.0
@@ -44,6 +48,8 @@ class UnschedulableDetector:
         self.debounce = timedelta(seconds=debounce)
         self._longest = timedelta(seconds=cadence.longest_window)
         self._again = timedelta(seconds=cadence.pods_again)
+        self._after_join = timedelta(seconds=cadence.pods_after_join)
+        self._room_tried: datetime | None = None
         self._present: set[str] = set()
         self._fresh: set[str] = set()
         self._announced: dict[str, datetime] = {}
@@ -61,6 +67,10 @@ class UnschedulableDetector:
                 self._last_arrival = now
                 self._fresh.add(uid)
 
+    def joined(self, now: datetime) -> None:
+        """There is new room: the scheduler is to try it before what is left over is announced again."""
+        self._room_tried = now + self._after_join
+
     def forget(self, now: datetime) -> None:
         """What is there is news again: for a holder who does not know what the last one said."""
         self._announced.clear()
@@ -75,6 +85,7 @@ class UnschedulableDetector:
         self._announced = {uid: at for uid, at in self._announced.items() if at + self._again > now}
         self._announced.update(dict.fromkeys(self._present, now))
         self._fresh.clear()
+        self._room_tried = None
         self._last_announced = now
         return len(self._present)
 
@@ -84,7 +95,8 @@ class UnschedulableDetector:
             settled = min(self._last_arrival + self.debounce, self._window_from + self._longest)
             return max(settled, now)
         if self._present:
-            return max(self._last_announced + self._again, now)
+            again = self._last_announced + self._again
+            return max(min(again, self._room_tried or again), now)
         return None
 
 

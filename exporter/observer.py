@@ -44,6 +44,8 @@ class Observer:
             Notice(NODE_IDLE, tuple(self._idle.repeater.due(now))),
             Notice(NODE_JOINED, tuple(self._joined.due(now))),
         ]
+        if found[-1].nodes:
+            self._pods.joined(now)
         pods = [Notice(PODS_UNSCHEDULABLE)] if self._pods.due(now) else []
         return pods + [notice for notice in found if notice.nodes]
 

@@ -53,6 +53,18 @@ def test_pods_that_still_wait_are_announced_every_minute_until_they_are_placed()
     assert [seconds for seconds, _ in rig.published(PODS_UNSCHEDULABLE)] == [1, 61, 121]
 
 
+def test_pods_that_found_no_room_on_the_nodes_that_joined_are_announced_once_those_were_tried() -> None:
+    rig = Rig()
+    rig.to(5)
+    for name in ("a", "b"):
+        rig.cluster.put(pod_path(name), pod(name))
+    rig.to(20)
+    rig.cluster.put(node_path("n1"), node("n1", created=at(20)))
+    rig.cluster.put(pod_path("a"), pod("a", node="n1"))
+    rig.to(60)
+    assert [(seconds, detail["pods"]) for seconds, detail in rig.published(PODS_UNSCHEDULABLE)] == [(6, 2), (37, 1)]
+
+
 def test_an_idle_node_is_announced_with_its_time_and_again_while_it_stays_idle() -> None:
     rig = Rig()
     rig.cluster.put(node_path("n1"), node("n1", providerID="azure:///x"))
