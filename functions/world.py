@@ -19,6 +19,7 @@ from shared.snapshot_codec import decode, encode
 
 CONFIG_SUFFIX = ".yaml"
 LAST_GOOD = "last-good.yaml"
+SNAPSHOTS_KEPT = 4  # just stored, and mostly read next by the same process; a name never changes what it stands for
 
 
 class World:
@@ -27,6 +28,7 @@ class World:
     def __init__(self, services: Services) -> None:
         self.services = services
         self._configs: dict[str, tuple[str, Config]] = {}
+        self._snapshots: dict[tuple[str, str], Snapshot] = {}
 
     @property
     def store(self) -> BlobStore:
@@ -95,6 +97,9 @@ class World:
 
     def snapshot(self, cluster: str, name: str) -> Snapshot:
         """A stored snapshot. Raises NotFound, and Rejected for one that cannot be read."""
+        known = self._snapshots.get((cluster, name))
+        if known is not None:
+            return known
         data = self.store.get(snapshot_container(cluster), name).data
         try:
             return decode(data)
@@ -104,6 +109,9 @@ class World:
     def put_snapshot(self, name: str, snapshot: Snapshot) -> None:
         """Store a snapshot; the same name always holds the same content, so twice is once."""
         self.store.put(snapshot_container(snapshot.cluster), name, encode(snapshot))
+        self._snapshots[snapshot.cluster, name] = snapshot
+        for key in list(self._snapshots)[:-SNAPSHOTS_KEPT]:
+            self._snapshots.pop(key, None)
 
     def put_document(self, cluster: str, name: str, document: Json) -> None:
         """Store a plan or a verdict."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from exporter.config_source import BlobSource, WatchedConfig
+from exporter.config_source import Source, WatchedConfig
 from exporter.detectors import Cadence
 from exporter.lease import LeaseTerms
 from exporter.service import ExporterService
@@ -27,7 +27,7 @@ from local.system.stand_ins import Behaviour, StandIns
 from local.system.users import Users
 from local.timeline import Due, VirtualTimeline
 from shared.config import parse_config
-from shared.names import plan_container, snapshot_container
+from shared.names import CONFIG_CONTAINER, plan_container, snapshot_container
 
 LOOK_DELAY = 0.1  # seconds from a change in the cluster until the exporter looks: a watch event is that quick
 TIDY_EVERY = timedelta(hours=1)
@@ -64,7 +64,7 @@ class VirtualSystem:
         outside = InProcess(self._doors("exporter", exporter_door), self.timeline)
         self.transports = (inside, outside)
         store = outside.store()
-        source = WatchedConfig(BlobSource(store, self.stand_ins.config.cluster), self.timeline.now)
+        source = WatchedConfig(self._pools_file(), self.timeline.now)
         self.exporter = ExporterService(
             outside.cluster(),
             outside.publisher(),
@@ -138,6 +138,19 @@ class VirtualSystem:
             blobs=stand_ins.blobs,
             topic=stand_ins.topic,
         )
+
+    def _pools_file(self) -> Source:
+        """As a mounted file: looked at often, hence without a request each time."""
+        container, name = self.stand_ins.blobs.containers[CONFIG_CONTAINER], f"{self.stand_ins.config.cluster}.yaml"
+        last = ""
+
+        def read() -> bytes | None:
+            nonlocal last
+            blob = container[name]
+            changed, last = blob.etag != last, blob.etag
+            return blob.data if changed else None
+
+        return read
 
     def _options(self, host: HostOptions | None, seed: int) -> HostOptions:
         return replace(
