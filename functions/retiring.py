@@ -12,6 +12,7 @@ from shared.ledger import stamp
 
 RETIREMENT_REQUESTS = 15
 COOLDOWN = 600.0  # seconds before a node that stayed is tried again: its reason seldom goes sooner
+STALE_KINDS = frozenset({"blocked", "busy"})  # a pod has come since the snapshot: the next one shows it
 DEFAULT_DRAIN = 900.0
 PASSES_PER_HISTORY = 8
 DRAIN_PAUSE = 5.0
@@ -39,7 +40,8 @@ def retire_node(context: Orchestration) -> Steps[Json]:
 
 
 def ended(context: Orchestration, order: Json, result: Json) -> Steps[Json]:
-    """Close the saga in the ledger; a node that stays is uncordoned first, and left alone for a while.
+    """Close the saga in the ledger; a node that stays is uncordoned first, and left alone for a while; where the
+    snapshot did not show yet what holds it, for no longer than until the next one.
 
     Where idle nodes had to wait for this one, another plan is made: the next event that names them may be far off.
     """
@@ -47,7 +49,8 @@ def ended(context: Orchestration, order: Json, result: Json) -> Steps[Json]:
     if kept:
         yield from attempt(context, "keep_node", order, why=kept)
     gone = "" if kept else order["uid"]
-    fields = {"node": order["node"], "op": order["op"], "kept": kept, "cooldown": COOLDOWN, "gone": gone}
+    fields: Json = {"node": order["node"], "op": order["op"], "kept": kept, "cooldown": COOLDOWN, "gone": gone}
+    fields["stale"] = bool(kept) and result["kind"] in STALE_KINDS
     answer = yield from ledger(context, order, "end_retirement", **fields)
     if answer["again"]:
         yield from once(context, "start_sagas", {"starts": [replan(order)]})

@@ -24,7 +24,7 @@ Json = dict[str, Any]
 SEEN_LIMIT = 256  # events; a redelivery comes within minutes, and a busy cluster says a few hundred things an hour
 SPENT_LIMIT = 128  # instances already accounted for, so that a later growth cannot claim them again
 GONE_LIMIT = 48  # nodes that an older snapshot may still show
-COOLING_LIMIT = 24  # nodes whose retirement was given up a short while ago
+COOLING_LIMIT = 20  # nodes whose retirement was given up a short while ago
 FAILURE_LIMIT = 16
 GROWTH_LIMIT = 24  # growths in flight
 REASON_LENGTH = 100
@@ -97,10 +97,16 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class Cooling:
-    """A node that stayed, why, and until when it is not tried again."""
+    """A node that stayed, why, and until when it is not tried again. With `seen` (epoch, sequence), a newer snapshot
+    ends it early: the plan came from one that did not show yet what held the node."""
 
     until: str
     reason: str
+    seen: tuple[int, int] | None = None
+
+    def lifted(self, ledger: ClusterLedger) -> bool:
+        """Whether something newer than the mistake is known."""
+        return self.seen is not None and (ledger.epoch, ledger.sequence) > tuple(self.seen)
 
 
 @dataclass(slots=True)
@@ -293,7 +299,7 @@ def _retirement_problem(ledger: ClusterLedger, wish: Json, order: Json) -> str:
     if present is not None:
         return "" if present.op == wish["op"] else "a retirement of this node is under way"
     cooling = ledger.cooling.get(wish["node"])
-    if cooling is not None and not _passed(cooling.until, order["now"]):
+    if cooling is not None and not _passed(cooling.until, order["now"]) and not cooling.lifted(ledger):
         return f"stayed a short while ago: {cooling.reason}"
     if sum(leaving.stage == DRAINING for leaving in ledger.retirements.values()) >= order["limit"]:
         return f"{order['limit']} retirements are under way, which is as many as may be"
@@ -360,14 +366,16 @@ def _conclude_growth(ledger: ClusterLedger, order: Json) -> Json:
 
 
 def _end_retirement(ledger: ClusterLedger, order: Json) -> Json:
-    """A saga is over. With `kept` (why the node stays) it is left alone for `cooldown` seconds; with `gone` (its uid)
-    no older snapshot may bring it back. `again`: there is room now for idle nodes that had to wait."""
+    """A saga is over. With `kept` (why the node stays) it is left alone for `cooldown` seconds, with `stale` only until
+    there are news; with `gone` (its uid) no older snapshot may bring it back. `again`: there is room now for idle nodes
+    that had to wait."""
     leaving = ledger.retirements.get(order["node"])
     if leaving is not None and leaving.op == order["op"]:
         del ledger.retirements[order["node"]]
     if order.get("kept"):
         until = _after(order["now"], order["cooldown"])
-        ledger.cooling[order["node"]] = Cooling(until, order["kept"][:REASON_LENGTH])
+        seen = (ledger.epoch, ledger.sequence) if order.get("stale") else None
+        ledger.cooling[order["node"]] = Cooling(until, order["kept"][:REASON_LENGTH], seen)
         ledger.cooling = dict(list(ledger.cooling.items())[-COOLING_LIMIT:])
     if order.get("gone"):
         ledger.gone = dict([*ledger.gone.items(), (order["node"], order["gone"])][-GONE_LIMIT:])

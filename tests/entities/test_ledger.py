@@ -243,6 +243,17 @@ def test_a_node_that_stayed_is_left_alone_for_a_while() -> None:
     assert book.begin(retirements=[leaving("n1")])["retirements"] == ["r-n1"]
 
 
+def test_a_node_that_a_stale_plan_named_is_left_alone_until_there_are_news() -> None:
+    book = Book()
+    book.lead()
+    book.begin(retirements=[leaving("n1")])
+    book.do("end_retirement", node="n1", op="r-n1", kept="a pod has come", cooldown=600, stale=True)
+    assert "a pod has come" in book.begin(retirements=[leaving("n1")])["refused"]["n1"]
+    book.wait(5)
+    book.record("newer", 2)
+    assert book.begin(retirements=[leaving("n1")])["retirements"] == ["r-n1"]
+
+
 def test_idle_nodes_that_had_to_wait_are_remembered_once() -> None:
     book = Book()
     book.release("a", book.lead(), idle_waiting=True)
