@@ -33,8 +33,8 @@ class Instance:
 
     `instance_id` is what a deletion takes: the number of a uniform scale set's VM, else the VM's name.
     `provider_id` equals the Node's spec.providerID. `failure` is Azure's code when provisioning failed, else "".
-    `undeletable_disks`: data disks whose deleteOption is not Detach and which Sluice did not create: such a VM must not be
-    deleted. `nics` and `os_disk` are resource ids, `data_disks` too.
+    `undeletable_disks`: data disks whose deleteOption is not Detach and which Sluice did not create: such a VM must not
+    be deleted. `nics` and `os_disk` are resource ids, `data_disks` too.
     """
 
     instance_id: str
@@ -85,7 +85,7 @@ class Compute(Protocol):
         ...
 
     def scale_sets(self, pools: Sequence[Pool]) -> dict[str, ScaleSet]:
-        """All of these pools' scale sets by pool name, with one request per resource group; missing ones are left out."""
+        """All of these pools' scale sets by pool name, one request per resource group; missing ones are left out."""
         ...
 
     def instances(self, pool: Pool) -> list[Instance]:
@@ -139,7 +139,7 @@ class ClusterApi(Protocol):
         ...
 
     def watch(self, path: str, resource_version: str, *, timeout_seconds: int) -> Iterator[Json]:
-        """Watch events {"type","object"} after `resource_version`, bookmarks included, until the server ends the stream.
+        """Watch events {"type","object"} after `resource_version`, bookmarks included, until the server ends it.
 
         Raises Expired when the version is too old (also when the server says so inside the stream).
         """
