@@ -1,15 +1,15 @@
 """What can go wrong outside, by what the caller can do about it. The vendor's error is always chained.
 
-    OutsideError
-    ├── RetryLater              the same call may go through later (5xx, time-out, connection lost)
-    │   ├── Throttled           429; `retry_after` seconds is the server's own word, when it gave one
-    │   └── Unreachable         nothing answered: name resolution, connection refused, TLS
-    ├── StaleWrite              409 or 412: somebody wrote in between; read again, then decide again
-    ├── NotFound                404: it is not there (a deletion may take this for success)
-    ├── Expired                 410: a watch's resourceVersion is too old; list again
-    ├── Refused                 401 or 403: a right is missing; the message names the action
-    ├── CapacityMissing         Azure cannot deliver; `code` is its own code (AllocationFailed, SkuNotAvailable, quota ...)
-    └── Rejected                400, 422 and every other final no: the request itself is wrong
+OutsideError
+├── RetryLater              the same call may go through later (5xx, time-out, connection lost)
+│   ├── Throttled           429; `retry_after` seconds is the server's own word, when it gave one
+│   └── Unreachable         nothing answered: name resolution, connection refused, TLS
+├── StaleWrite              409 or 412: somebody wrote in between; read again, then decide again
+├── NotFound                404: it is not there (a deletion may take this for success)
+├── Expired                 410: a watch's resourceVersion is too old; list again
+├── Refused                 401 or 403: a right is missing; the message names the action
+├── CapacityMissing         Azure cannot deliver; `code` is its own code (AllocationFailed, SkuNotAvailable, quota ...)
+└── Rejected                400, 422 and every other final no: the request itself is wrong
 """
 
 from __future__ import annotations
