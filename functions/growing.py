@@ -50,8 +50,8 @@ def _raise_capacity(context: Orchestration, order: Json, locked: Json) -> Steps[
         if target is None and room["capacity"] > room["present"] and not locked["others"]:
             yield from _lowered(context, order)
             continue
-        target = min(target or room["capacity"] + order["add"], room["maximum"])
-        if target <= room["capacity"]:
+        target = min(target or room["size"] + order["add"], room["maximum"])
+        if target <= room["size"]:
             return no("full", f"pool {order['pool']} is at its maximum of {room['maximum']}")
         written = yield from once(context, "write_capacity", order, target=target, etag=room["etag"])
         if written["ok"]:

@@ -26,15 +26,17 @@ MOST_NAMED = 500  # an answer has 32 kB
 
 
 def read_pool(world: World, order: Json) -> Json:
-    """The pool's size just now: {"capacity", "etag", "present", "maximum"}."""
+    """The pool's size just now: {"capacity", "etag", "present", "size", "maximum"}; `size`: the least that may be asked
+    for. A target below the VMs that stand would make Azure choose some and delete them, whatever runs there."""
     pool = world.pool(order["cluster"], order["pool"])
     if not may_grow(pool):
         return _forbidden(pool)
     compute = world.compute_of(pool)
     scale_set = compute.scale_set(pool)
-    present = len(compute.instances(pool))
-    size = {"capacity": scale_set.capacity, "etag": scale_set.etag, "present": present}
-    return {**size, "maximum": pool.maximum}
+    instances = compute.instances(pool)
+    standing = sum(each.provisioning_state != GOING for each in instances)
+    size = {"present": len(instances), "size": max(scale_set.capacity, standing)}
+    return {"capacity": scale_set.capacity, "etag": scale_set.etag, **size, "maximum": pool.maximum}
 
 
 def write_capacity(world: World, order: Json) -> Json:

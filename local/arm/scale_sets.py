@@ -145,7 +145,8 @@ class ScaleSets:
     def _resize(self, call: Call, scale_set: ScaleSet, target: int) -> dict[str, str]:
         """Bring the set to `target` VMs; returns the operation's headers, none when there is nothing to do."""
         living = scale_set.living()
-        needed = target - len(living)
+        counted = scale_set.vms if self._cloud.quirks.capacity_drops_when_gone else living
+        needed = target - len(counted)
         self._cloud.quota.check(
             scale_set.subscription, scale_set.location, scale_set.sku, spot=scale_set.spot, count=needed
         )

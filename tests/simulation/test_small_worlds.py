@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from local.arm.faults import Fault
+from local.arm.settings import ArmLatencies, Quirks
 from local.event_grid import EventFaults
 from local.system.report import report
 from tests.simulation.worlds import (
@@ -151,3 +154,32 @@ def test_no_client_of_azure_ever_sleeps_inside_a_function():
     submit(system, task("only"))
     assert system.run_until(system.settled, HOUR)
     assert [transport.slept for inside in system.transports for transport in (inside.arm, inside.blobs)] == [0.0] * 4
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_pool_that_grows_while_a_node_goes_loses_no_other_node(late: bool):
+    """Whether Azure lowers the capacity when it accepts a deletion, or when the machine is gone."""
+    slow = replace(ArmLatencies.instant(), delete=(120.0, 120.0))
+    system = world(behaviour=replace(QUICK, arm=slow, quirks=Quirks(capacity_drops_when_gone=late)))
+    submit(system, task("long", cpu="3000m", seconds=1800.0), task("short", cpu="3000m", seconds=10.0))
+    azure = system.stand_ins.arm.truth
+    assert system.run_until(lambda: any(vm.deleting_at for vm in azure.vms), HOUR)
+    submit(system, task("new", cpu="3000m", seconds=1800.0))
+    system.run_for(timedelta(minutes=10))
+    assert set(bound(system)) == {"long", "new"}
+    assert len(azure.vms) == 3
+    assert system.run_until(system.settled, HOUR)
+    assert system.record().violations == ()
+
+
+def test_a_capacity_that_fell_below_the_machines_there_costs_none_of_them():
+    system = world()
+    submit(system, *(task(f"task-{number}", cpu="3000m", seconds=600.0) for number in range(3)))
+    assert system.run_until(lambda: len(bound(system)) == 3, HOUR)
+    (group,) = system.stand_ins.arm.cloud.estate.groups.values()
+    group.scale_sets["general"].capacity = 1
+    submit(system, task("new", cpu="3000m", seconds=600.0))
+    assert system.run_until(lambda: "new" in bound(system), HOUR)
+    assert len(bound(system)) == 4
+    assert system.run_until(system.settled, HOUR)
+    assert system.record().violations == ()
