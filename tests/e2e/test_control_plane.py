@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.control_plane import Api, ControlPlane, Reply
+from tests.e2e.control_plane import Api, Reply
+from tests.e2e.control_plane.available import control_plane_or_skip
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
@@ -22,7 +23,7 @@ WAIT_S = 30.0
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """One control plane for the module; gangs are on, which changes nothing for other pods."""
     folder = tmp_path_factory.mktemp("control-plane")
-    with ControlPlane(directory=folder, gangs=True) as cluster:
+    with control_plane_or_skip(directory=folder, gangs=True) as cluster:
         yield cluster.api
 
 

@@ -13,9 +13,9 @@ from tests.kubernetes_contract.targets import RealTarget, StandInTarget, Target
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """One real control plane for the whole run; its kubeconfig."""
-    from tests.e2e.control_plane import ControlPlane  # noqa: PLC0415 - only where it is wanted
+    from tests.e2e.control_plane.available import control_plane_or_skip  # noqa: PLC0415 - only where it is wanted
 
-    with ControlPlane(directory=tmp_path_factory.mktemp("control-plane")) as plane:
+    with control_plane_or_skip(directory=tmp_path_factory.mktemp("control-plane")) as plane:
         yield plane.kubeconfig
 
 
