@@ -6,7 +6,6 @@ import azure.functions as func
 import orjson
 
 from functions.durable import Json, Registry, Starter, cluster_entity
-from functions.outcomes import problem
 from functions.planning import LATEST
 from functions.world import World
 from shared.adapters.errors import NotFound, OutsideError
@@ -29,30 +28,49 @@ async def status_of(world: World, cluster: str, client: Starter) -> Json:
         "growths": view["growths"],
         "retirements": view["retirements"],
         "failures": view["failures"],
-        "stayed": _stayed(world, cluster),
+        "stayed": _stayed(world, cluster, view["snapshot"]),
         "cooling": view["cooling"],
         "locks": view["locks"],
     }
 
 
 def _mode(world: World, cluster: str) -> Json:
+    """The modes in force, and what is wrong with a newer pools file that was refused."""
     try:
         config = world.config(cluster)
     except OutsideError as error:
-        return {"mode": None, "config_problem": problem(error)["reason"]}
-    return {"mode": config.mode.value, "pools": {pool.name: pool.mode.value for pool in config.pools}}
+        problems = world.config_problems(cluster) or (error.message,)
+        return {"mode": None, "pools": {}, "config_problems": problems}
+    modes = {pool.name: pool.mode.value for pool in config.pools}
+    return {"mode": config.mode.value, "pools": modes, "config_problems": world.config_problems(cluster)}
 
 
-def _stayed(world: World, cluster: str) -> Json:
-    """The newest verdict on each node that was to go and stays."""
+def _stayed(world: World, cluster: str, snapshot: str) -> Json:
+    """The newest verdict on each node that was to go and stays, as long as the newest snapshot shows the node."""
     found = {}
-    for name in world.store.list(plan_container(cluster), STAYED)[:MOST_STAYED]:
+    there = _nodes(world, cluster, snapshot)
+    names = world.store.list(plan_container(cluster), STAYED)
+    for name in [name for name in names if there is None or _node(name) in there][:MOST_STAYED]:
         try:
             verdict = world.document(cluster, name)
         except NotFound:
             continue  # taken back between the list and this
         found[verdict["node"]] = {"kept": verdict["kept"], "at": verdict["at"], "pool": verdict["pool"]}
     return found
+
+
+def _node(document: str) -> str:
+    return document.removeprefix(STAYED).removesuffix(".json")
+
+
+def _nodes(world: World, cluster: str, snapshot: str) -> frozenset[str] | None:
+    """The names of the nodes that a snapshot shows; None when it cannot be read (any more)."""
+    if not snapshot:
+        return None
+    try:
+        return frozenset(node.name for node in world.snapshot(cluster, snapshot).nodes)
+    except OutsideError:
+        return None
 
 
 def registry(world: World) -> Registry:

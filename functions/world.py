@@ -13,6 +13,7 @@ from functions.services import Services
 from shared.adapters.errors import NotFound, Rejected
 from shared.adapters.protocols import BlobStore, ClusterApi, Compute
 from shared.config import ConfigError, parse_config
+from shared.config_schema import Problem
 from shared.model import Config, Mode, Pool, Snapshot
 from shared.names import CONFIG_CONTAINER, plan_container, snapshot_container
 from shared.snapshot_codec import decode, encode
@@ -28,6 +29,7 @@ class World:
     def __init__(self, services: Services) -> None:
         self.services = services
         self._configs: dict[str, tuple[str, Config]] = {}
+        self._refused: dict[str, tuple[str, ...]] = {}
         self._snapshots: dict[tuple[str, str], Snapshot] = {}
 
     @property
@@ -55,26 +57,32 @@ class World:
         try:
             config = self._accepted(cluster, blob.data)
         except ConfigError as error:
-            LOG.error("pools file of cluster %s is refused, the last good one stays in force: %s", cluster, error)
-            config = known or self._last_good(cluster, error)
+            self._refused[cluster] = problems = tuple(str(problem) for problem in error.problems)
+            told = "; ".join(problems)
+            LOG.error("pools file of cluster %s is refused, the last good one stays in force: %s", cluster, told)
+            config = known or self._last_good(cluster, told)
         else:
+            self._refused.pop(cluster, None)
             self.store.put(plan_container(cluster), LAST_GOOD, blob.data)
         self._configs[cluster] = (blob.etag, config)
         return config
 
+    def config_problems(self, cluster: str) -> tuple[str, ...]:
+        """Everything that is wrong with the pools file as last read, by path and value; nothing once it is good."""
+        return self._refused.get(cluster, ())
+
     def _accepted(self, cluster: str, text: bytes) -> Config:
         config = parse_config(text, to_act=True)
         if config.cluster != cluster:
-            raise Rejected(
-                f"{CONFIG_CONTAINER}/{cluster}{CONFIG_SUFFIX} names the cluster {config.cluster!r}: rename it"
-            )
+            stored = f"{CONFIG_CONTAINER}/{cluster}{CONFIG_SUFFIX}"
+            raise ConfigError([Problem("cluster", config.cluster, f"must be {cluster}, since the file is {stored}")])
         return config
 
-    def _last_good(self, cluster: str, error: ConfigError) -> Config:
+    def _last_good(self, cluster: str, told: str) -> Config:
         try:
             return self._accepted(cluster, self.store.get(plan_container(cluster), LAST_GOOD).data)
-        except NotFound as none:
-            raise Rejected(f"pools file of cluster {cluster} is invalid: {error}") from none
+        except (NotFound, ConfigError) as none:
+            raise Rejected(f"pools file of cluster {cluster} is invalid, and no good one is known: {told}") from none
 
     def pool(self, cluster: str, name: str) -> Pool:
         """A pool of the file in force. Raises NotFound when it was taken out."""

@@ -20,6 +20,7 @@ COMMANDS = {
     "run": ("local.cli_run", "the embedded system on the wall clock, with a workload that comes and goes"),
     "simulate": ("local.cli_simulate", "a trace of pods through the whole system on virtual time, with a report"),
     "plan": ("local.cli_plan", "what would be done for a cluster, and why; touches nothing"),
+    "status": ("local.cli_status", "what a running Function App knows, does and will not do, and why"),
 }
 """Name of a command: its module and one line of help."""
 

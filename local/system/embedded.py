@@ -17,10 +17,8 @@ import orjson
 
 from local.kube.kubeconfig import write_kubeconfig
 from local.system.children import Child
-from local.system.endpoints import Endpoints
+from local.system.endpoints import FUNCTIONS_PORT, STATE, Endpoints
 from shared.adapters.kubernetes import KubernetesClusterApi
-
-STATE = "state"  # the folder of logs, journal and blobs below the output folder
 
 
 class Embedded:
@@ -52,6 +50,7 @@ class Embedded:
         for child in reversed([*self._children]):
             child.stop()
         self._children = []
+        self._port_file.unlink(missing_ok=True)
 
     def _start(self) -> None:
         _empty(self.state)
@@ -69,6 +68,10 @@ class Embedded:
         return self.state / "endpoints.json"
 
     @property
+    def _port_file(self) -> Path:
+        return self.state / FUNCTIONS_PORT
+
+    @property
     def functions_url(self) -> str:
         """Where the Functions host listens; the same after every restart."""
         return f"http://127.0.0.1:{self._functions_port}"
@@ -80,12 +83,11 @@ class Embedded:
 
     def start_functions(self) -> None:
         """Start the Functions host, again after a kill: it finds its journal where it was."""
-        port_file = self.state / "functions.port"
-        port_file.unlink(missing_ok=True)
+        self._port_file.unlink(missing_ok=True)
         arguments = ["--state", self.state, "--port", self._functions_port]
         self.functions = self._child("functions", "local.system.functions_process", arguments)
-        self.functions.wait_until(port_file.exists)
-        self._functions_port = int(port_file.read_text())
+        self.functions.wait_until(self._port_file.exists)
+        self._functions_port = int(self._port_file.read_text())
 
     def kill_functions(self) -> None:
         """kill -9, as a machine that goes away does it."""

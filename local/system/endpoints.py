@@ -7,6 +7,15 @@ from pathlib import Path
 
 import orjson
 
+STATE = "state"  # the folder of logs, journal, blobs and addresses below an embedded system's output folder
+FUNCTIONS_PORT = "functions.port"
+
+
+def functions_url(out: Path) -> str:
+    """Where the Functions host of the embedded system in `out` listens, or listened when it ran last. Raises OSError
+    or ValueError when there is none."""
+    return f"http://127.0.0.1:{int((out / STATE / FUNCTIONS_PORT).read_text())}"
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:

@@ -17,7 +17,7 @@ from local.durable.journal import SqliteJournal
 from local.errors import DONE, UserError
 from local.functions_host import FunctionsHost
 from local.http_server import serve
-from local.system.endpoints import Endpoints
+from local.system.endpoints import FUNCTIONS_PORT, Endpoints
 from local.system.services import services_over_http
 from local.timeline import WallTimeline
 from local.web import Request, Response
@@ -59,7 +59,7 @@ def _serve(state: Path, port: int) -> int:
         app = create_app(services_over_http(Endpoints.read(state / "endpoints.json")))
         journal = SqliteJournal(state / "journal.sqlite")
         door.host = FunctionsHost(app, timeline, journal=journal, base_url=server.url)
-        _announce(state / "functions.port", server.port)
+        _announce(state / FUNCTIONS_PORT, server.port)
         stop.wait()
         door.host.close()
     return DONE

@@ -1,0 +1,128 @@
+"""The status document for a person: what is in force, what was decided, what is under way, and what stays undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from shared.names import CONFIG_CONTAINER, DEAD_LETTER_CONTAINER
+
+Json = dict[str, Any]
+
+_SHOWN = 20  # nodes, operations and refusals; `-o json` has them all
+_ACTING = ("act", "grow-only")
+
+
+def as_text(document: Json) -> Iterator[str]:
+    """All clusters of a status document, then what concerns the whole app."""
+    for name, cluster in document["clusters"].items():
+        yield from _cluster(name, cluster)
+    if not document["clusters"]:
+        yield f"no cluster yet: put its pools file at {CONFIG_CONTAINER}/NAME.yaml in the app's storage"
+    letters = document["dead_letters"]
+    yield f"dead letters: {letters}" + (
+        f", with their reasons in the container {DEAD_LETTER_CONTAINER}" * bool(letters)
+    )
+
+
+def _cluster(name: str, cluster: Json) -> Iterator[str]:
+    mode = cluster["mode"] or "none: no valid pools file was ever read"
+    stricter = [f"{pool} {own}" for pool, own in cluster["pools"].items() if own != cluster["mode"]]
+    yield f"cluster {name}, mode {mode}" + (f" ({', '.join(stricter)})" if stricter else "")
+    if cluster["config_problems"]:
+        yield "  the newest pools file is refused" + (", the last good one stays in force" if cluster["mode"] else "")
+        yield from (f"    {problem}" for problem in cluster["config_problems"])
+    yield from (f"  {line}" for line in _plan(cluster["plan"]))
+    yield from (f"  {line}" for line in _under_way(cluster))
+    yield from (f"  {line}" for line in _staying(cluster))
+    yield from (f"  {line}" for line in _few("refusals", _refusals(cluster["failures"])))
+
+
+def _plan(plan: Json) -> Iterator[str]:
+    if not plan:
+        yield "no plan was made yet"
+        return
+    yield f"last plan at {_at(plan['made_at'])}, {plan['cost_per_hour']:.3f} per hour to add"
+    yield from (f"  {line}" for line in _decided(plan))
+    there, coming = plan["fits_existing"], plan["fits_upcoming"]
+    if there or coming:
+        yield f"  pods that fit without more nodes: {there} on nodes that are there, {coming} on nodes that are coming"
+    shown = 0
+    for group in plan["unserved"]:
+        shown += len(group["pods"]) + group["more"]
+        yield f"  not served: {_pods(group)}"
+        width = max(map(len, group["reasons"]), default=0)
+        yield from (f"    {pool:{width}}  {reason}" for pool, reason in group["reasons"].items())
+    if plan["unserved_pods"] > shown:
+        yield f"  not served: {plan['unserved_pods'] - shown} more pods"
+    yield from (f"  note: {note}" for note in plan["notes"])
+
+
+def _decided(plan: Json) -> Iterator[str]:
+    for pool, number in plan["deltas"].items():
+        yield f"{_may(plan, pool, 'adds', 'would add')} {_nodes(number)} to {pool}"
+    for pool, number in plan["top_up"].items():
+        yield f"{_may(plan, pool, 'adds', 'would add')} {_nodes(number)} to {pool}, to reach its minimum"
+    yield from (f"retires {node}: {reason}" for node, reason in plan["retirements"].items())
+    if not (plan["deltas"] or plan["top_up"] or plan["retirements"]):
+        yield "nothing to add and nothing to retire"
+
+
+def _may(plan: Json, pool: str, does: str, would: str) -> str:
+    return does if plan["modes"].get(pool) in _ACTING else f"{plan['modes'].get(pool)}: {would}"
+
+
+def _under_way(cluster: Json) -> Iterator[str]:
+    growths = (
+        f"growing: {growth['pool']} by {growth['add']}, {growth['stage']}"
+        + (f", {len(growth['claimed'])} still to join" if growth["claimed"] else "")
+        + f", since {_at(growth['asked'])}"
+        for growth in cluster["growths"].values()
+    )
+    yield from _few("growths", growths)
+    leaving = (
+        f"retiring: {node} of {going['pool']}, {going['stage']}, since {_at(going['since'])}"
+        for node, going in cluster["retirements"].items()
+    )
+    yield from _few("retirements", leaving)
+    if not (cluster["growths"] or cluster["retirements"]):
+        yield "nothing is under way"
+
+
+def _staying(cluster: Json) -> Iterator[str]:
+    """Idle nodes that the last plan keeps, and nodes whose retirement was begun and given up."""
+    kept: Json = cluster["plan"].get("kept", {})
+    yield from _few("nodes that stay", (f"stays: {node}, {reason}" for node, reason in kept.items()))
+    tried = (
+        f"stayed when it was to go: {node} of {one['pool']}, {one['kept']}, at {_at(one['at'])}"
+        for node, one in cluster["stayed"].items()
+    )
+    yield from _few("nodes that stayed", tried)
+
+
+def _refusals(failures: Iterable[Json]) -> Iterator[str]:
+    for memory in failures:
+        where = [memory.get("pool") and f"pool {memory['pool']}", memory["sku"], memory["priority"]]
+        where.append(memory["zone"] and f"zone {memory['zone']}")
+        place = ", ".join(filter(None, where)) or "everything"
+        yield f"Azure said no: {memory['code']} for {place}; tried again after {_at(memory['until'])}"
+
+
+def _few(what: str, lines: Iterable[str]) -> Iterator[str]:
+    found = list(lines)
+    yield from found[:_SHOWN]
+    if len(found) > _SHOWN:
+        yield f"and {len(found) - _SHOWN} more {what} (-o json shows all)"
+
+
+def _nodes(number: int) -> str:
+    return f"{number} node" + "s" * (number != 1)
+
+
+def _pods(group: Json) -> str:
+    return ", ".join(group["pods"]) + (f" and {group['more']} more" if group["more"] else "")
+
+
+def _at(stamp: str) -> str:
+    """To the second, in UTC as everything here."""
+    return f"{stamp[:10]} {stamp[11:19]} UTC"
