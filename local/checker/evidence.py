@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from local.arm.quota import Quota
+from local.arm.state import Vm
 from local.arm.truth import Truth as ArmTruth
 from local.kube.kinds import POD, Json
 from local.kube.stand_in import KubernetesStandIn
@@ -20,6 +21,7 @@ OPT_OUTS = (
 )
 """Annotations by which a pod says that it must not be moved, by the documents of cluster-autoscaler and Karpenter."""
 
+POOL_TAG = "sluice-pool"
 MIRROR = "kubernetes.io/config.mirror"
 
 
@@ -34,6 +36,12 @@ class PoolFacts:
     allocatable: Mapping[str, int]
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[tuple[str, str, str], ...] = ()
+
+    def holds(self, vm: Vm) -> bool:
+        """Whether the VM is one of the pool's: by its scale set, or by its tag where it stands alone."""
+        if vm.scale_set is not None:
+            return vm.scale_set.name.lower() == self.resource.lower()
+        return vm.tags.get(POOL_TAG) == self.name
 
 
 class Witness:

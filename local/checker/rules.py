@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
-from local.arm.state import Vm
 from local.checker.evidence import AzureEvidence, Evidence
 from local.checker.servable import fits
 from local.kube.kinds import POD
@@ -33,21 +32,19 @@ def _at(evidence: AzureEvidence, moment: datetime) -> str:
 
 def never_above_maximum(evidence: AzureEvidence) -> Iterator[str]:
     """No accepted write asks for more than the pool's maximum, and never do more VMs exist."""
-    limits = {pool.resource.lower(): pool for pool in evidence.pools}
     for write in evidence.arm.writes:
-        pool = limits.get(write.resource.lower())
-        if pool is not None and max(write.target, write.count) > pool.maximum:
+        if write.maximum is not None and max(write.target, write.count) > write.maximum:
             yield (
-                f"{_at(evidence, write.at)} above-maximum: {write.operation} asked for {write.target} in pool"
-                f" {pool.name} ({write.count} there or coming), its maximum is {pool.maximum}"
+                f"{_at(evidence, write.at)} above-maximum: {write.operation} of {write.resource} asked for"
+                f" {write.target} ({write.count} there or coming), the maximum is {write.maximum}"
             )
-    for resource, vms in _by_resource(evidence.arm.vms).items():
-        pool = limits.get(resource)
-        if pool is None:
-            continue
-        when, most = _most((vm.created_at, vm.deleting_at, 1) for vm in vms)
+    for pool in evidence.pools:
+        when, most = _most([(vm.created_at, vm.deleting_at, 1) for vm in evidence.arm.vms if pool.holds(vm)])
         if most > pool.maximum:
-            yield f"{_at(evidence, when)} above-maximum: pool {pool.name} had {most} VMs, its maximum is {pool.maximum}"
+            yield (
+                f"{_at(evidence, when or evidence.begun)} above-maximum: pool {pool.name} had {most} VMs, its"
+                f" maximum is {pool.maximum}"
+            )
 
 
 def never_above_quota(evidence: AzureEvidence) -> Iterator[str]:
@@ -58,28 +55,20 @@ def never_above_quota(evidence: AzureEvidence) -> Iterator[str]:
             names, cores = evidence.quota.counts_for(vm)
             if name in names:
                 spans.append((vm.created_at, vm.deleted_at, cores))
-        when, most = _most(spans) if spans else (evidence.begun, 0)
+        when, most = _most(spans)
         if most > limit:
-            yield f"{_at(evidence, when)} above-quota: {most} cores of {name}, the quota is {limit}"
+            yield f"{_at(evidence, when or evidence.begun)} above-quota: {most} cores of {name}, the quota is {limit}"
 
 
-def _by_resource(vms: Iterable[Vm]) -> dict[str, list[Vm]]:
-    found: dict[str, list[Vm]] = defaultdict(list)
-    for vm in vms:
-        found[vm.resource.lower()].append(vm)
-    return found
-
-
-def _most(spans: Iterable[tuple[datetime, datetime | None, int]]) -> tuple[datetime, int]:
+def _most(spans: Iterable[tuple[datetime, datetime | None, int]]) -> tuple[datetime | None, int]:
     """When the sum of the spans was highest, and how high; at one moment what ends goes first."""
     steps: list[tuple[datetime, int]] = []
     for begin, end, weight in spans:
         steps.append((begin, weight))
         if end is not None:
             steps.append((end, -weight))
-    steps.sort()
-    level, most, when = 0, 0, steps[0][0]
-    for moment, step in steps:
+    level, most, when = 0, 0, None
+    for moment, step in sorted(steps):
         level += step
         if level > most:
             most, when = level, moment
@@ -89,11 +78,12 @@ def _most(spans: Iterable[tuple[datetime, datetime | None, int]]) -> tuple[datet
 def nothing_left_over(evidence: AzureEvidence) -> Iterator[str]:
     """At the end no pool stands above its minimum, and nothing of a VM that is gone is still there."""
     end = _at(evidence, evidence.now)
-    standing = Counter(vm.resource.lower() for vm in evidence.arm.live_vms())
     for pool in evidence.pools:
-        if (count := standing[pool.resource.lower()]) > pool.minimum:
-            names = sorted(vm.name for vm in evidence.arm.live_vms() if vm.resource.lower() == pool.resource.lower())
-            yield f"{end} left-over: pool {pool.name} has {count} VMs, its minimum is {pool.minimum}: {_some(names)}"
+        names = sorted(vm.name for vm in evidence.arm.live_vms() if pool.holds(vm))
+        if len(names) > pool.minimum:
+            yield (
+                f"{end} left-over: pool {pool.name} has {len(names)} VMs, its minimum is {pool.minimum}: {_some(names)}"
+            )
     leaks = evidence.arm.leaks()
     yield from (f"{end} leaked-nic: {name}" for name in leaks.nics)
     yield from (f"{end} leaked-disk: {name}" for name in leaks.disks)
@@ -161,13 +151,14 @@ def _was_running(pod: PodRecord, when: datetime) -> bool:
 
 def nobody_waits_in_vain(evidence: Evidence) -> Iterator[str]:
     """No pod is pending at the end that an empty node of some pool with room left could take."""
-    standing = Counter(vm.resource.lower() for vm in evidence.arm.live_vms())
+    live = evidence.arm.live_vms()
+    open_pools = [pool for pool in evidence.pools if sum(pool.holds(vm) for vm in live) < pool.maximum]
     end = _at(evidence, evidence.now)
     for pod in evidence.store.all(POD):
         if pod.spec.get("nodeName") or is_finished(pod):
             continue
-        for pool in evidence.pools:
-            if standing[pool.resource.lower()] < pool.maximum and fits(evidence.store, pod, pool):
+        for pool in open_pools:
+            if fits(evidence.store, pod, pool):
                 since = pod.metadata["creationTimestamp"]
                 yield f"{end} unserved: {'/'.join(pod.key)} waits since {since}, pool {pool.name} could take it"
                 break

@@ -10,7 +10,10 @@ import hashlib
 from collections import Counter
 from datetime import datetime
 
-from local.kube.truth import BindingRecord, EvictionRecord, Truth
+from local.kube.kinds import NODE
+from local.kube.stand_in import KubernetesStandIn
+from local.kube.store import MODIFIED, Change
+from local.kube.truth import BindingRecord, EvictionRecord
 from local.timeline import Timeline
 from local.web import Handler, Request, Response
 
@@ -39,9 +42,14 @@ class Chronicle:
         """Seconds since the chronicle began."""
         return (moment - self._begun).total_seconds()
 
-    def follow_cluster(self, truth: Truth) -> None:
-        """Note every binding and every call of the eviction API."""
-        truth.on_record(self._note_record)
+    def follow_cluster(self, cluster: KubernetesStandIn) -> None:
+        """Note every node that comes or goes, every binding, and every call of the eviction API."""
+        cluster.truth.on_record(self._note_record)
+        cluster.store.subscribe(self._note_change)
+
+    def _note_change(self, change: Change) -> None:
+        if change.new.kind is NODE and change.type != MODIFIED:
+            self.note(f"node {change.type.lower()}", change.new.name, change.new.uid)
 
     def _note_record(self, record: object) -> None:
         match record:

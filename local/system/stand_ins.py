@@ -72,7 +72,7 @@ class StandIns(AzureSide):
             self.cluster = KubernetesStandIn(timeline, seed=seed, token=token, timing=how.cluster)
             self.witness = Witness(self.cluster)
             self.sizes = PodSizes(self.cluster.store)
-            self.chronicle.follow_cluster(self.cluster.truth)
+            self.chronicle.follow_cluster(self.cluster)
             self.bridge = MachinesBridge(timeline, self.arm.machines, self.cluster, config, seed=seed, boot=how.boot)
             self.add_pools(flexible=how.flexible)
         self.cluster_door = Recorded(self.cluster, self.chronicle, "cluster")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ import orjson
 import pytest
 
 from local.arm.faults import Fault
-from local.checker.evidence import OPT_OUTS
+from local.checker.evidence import OPT_OUTS, PoolFacts
 from local.checker.rules import check
 from local.kube.truth import BudgetState, EvictionRecord
 from local.system.stand_ins import StandIns
@@ -175,4 +176,11 @@ def test_a_violation_names_its_virtual_time(bare: Bare):
     bare.azure("PATCH", "", {"sku": {"capacity": 4}})
     found = next(line for line in check(bare.stand_ins.evidence()) if "above-maximum" in line)
     assert found.startswith("t=60.0s above-maximum: ")
-    assert "pool general" in found
+    assert "general" in found
+
+
+def test_a_machine_that_stands_alone_belongs_to_the_pool_that_it_is_tagged_with(bare: Bare):
+    vm = replace(bare.stand_ins.arm.truth.vms[0], scale_set=None, tags={"sluice-pool": "single"})
+    single, other = (PoolFacts(name, "prefix", 0, 1, {}) for name in ("single", "other"))
+    assert single.holds(vm)
+    assert not other.holds(vm)
