@@ -88,7 +88,7 @@ class AzureCompute:
         self._client = client
         self._scope = scope
         self._endpoint = endpoint.rstrip("/")
-        self._flexible: dict[str, bool] = {}
+        self._flexible: dict[tuple[str, str], bool] = {}
         self._retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(2),
             wait=tenacity.wait_fixed(0.2),
@@ -104,19 +104,19 @@ class AzureCompute:
     def scale_set(self, pool: Pool) -> ScaleSet:
         """See `Compute.scale_set`."""
         path = self._path(pool, "virtualMachineScaleSets", _vmss(pool))
-        return self._noted(pool.name, self._get(path, COMPUTE_API, f"reading scale set {pool.resource}"))
+        return self._noted(pool, self._get(path, COMPUTE_API, f"reading scale set {pool.resource}"))
 
     def scale_sets(self, pools: Sequence[Pool]) -> dict[str, ScaleSet]:
         """See `Compute.scale_sets`."""
         sized = [pool for pool in pools if pool.kind is PoolKind.VMSS]
         found: dict[str, ScaleSet] = {}
         for group, members in _by_group(sized, self._scope).items():
-            by_name = {pool.resource.lower(): pool.name for pool in members}
+            by_name = {pool.resource.lower(): pool for pool in members}
             path = f"{self._group(group)}/providers/Microsoft.Compute/virtualMachineScaleSets"
             for body in self._list(path, COMPUTE_API, f"listing scale sets of {group}"):
-                name = by_name.get(str(body["name"]).lower())
-                if name is not None:
-                    found[name] = self._noted(name, body)
+                pool = by_name.get(str(body["name"]).lower())
+                if pool is not None:
+                    found[pool.name] = self._noted(pool, body)
         return found
 
     def instances(self, pool: Pool) -> list[Instance]:
@@ -226,14 +226,18 @@ class AzureCompute:
             return False
         return there.tags.get(OPERATION_TAG) == tags.get(OPERATION_TAG)
 
-    def _noted(self, pool_name: str, body: Json) -> ScaleSet:
+    def _noted(self, pool: Pool, body: Json) -> ScaleSet:
         found = parsing.scale_set_of(body)
-        self._flexible[pool_name] = found.flexible
+        self._flexible[self._set_of(pool)] = found.flexible
         return found
+
+    def _set_of(self, pool: Pool) -> tuple[str, str]:
+        """A scale set's own name: two clusters may each have a pool of one name, on sets of different modes."""
+        return self._group_of(pool).lower(), pool.resource.lower()
 
     def _is_flexible(self, pool: Pool) -> bool:
         """Asked once: a scale set's orchestration mode never changes."""
-        known = self._flexible.get(pool.name)
+        known = self._flexible.get(self._set_of(pool))
         return self.scale_set(pool).flexible if known is None else known
 
     def _begin_delete_children(self, pool: Pool, instance_ids: list[str]) -> str:

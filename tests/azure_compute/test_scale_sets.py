@@ -188,3 +188,13 @@ def test_a_flexible_set_is_grown_listed_and_shrunk_as_ordinary_vms(world: World)
     assert world.compute.poll(token).ok
     assert world.compute.instances(mixed) == []
     assert world.arm.truth.leaks().nics == ()
+
+
+def test_pools_of_one_name_in_two_clusters_do_not_take_each_other_for_flexible(quick: World) -> None:
+    """A uniform set read as a Flexible one seems to be empty: its capacity would be given back, with its VMs."""
+    mine, theirs = pool("gpu", resource="mine"), pool("gpu", resource="theirs")
+    quick.pools(mine)
+    quick.pools(theirs, flexible=frozenset({"gpu"}))
+    quick.grow(mine, 2)
+    quick.compute.scale_set(theirs)
+    assert len(quick.compute.instances(mine)) == 2
