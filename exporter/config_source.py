@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from exporter.settings import SettingsError
-from shared.adapters.errors import NotFound, OutsideError, Refused, Unreachable
+from shared.adapters.errors import NotFound, OutsideError, Rejected, Unreachable
 from shared.adapters.protocols import BlobStore
 from shared.config import ConfigError, parse_config
 from shared.model import Config
@@ -45,7 +45,9 @@ class FileSource:
         except FileNotFoundError as error:
             raise NotFound(f"pools file {self._path}: there is no such file; name it with --pools") from error
         except OSError as error:
-            raise Refused(f"pools file {self._path}: cannot be read: {error.strerror}") from error
+            raise Rejected(
+                f"pools file {self._path}: cannot be read: {error.strerror}; name another with --pools"
+            ) from error
         changed, self._last = data != self._last, data
         return data if changed else None
 

@@ -12,10 +12,14 @@ import os
 import sys
 from collections.abc import Sequence
 
-from local.errors import DONE, UserError
+from local.errors import BAD_INPUT, DONE, UserError
 
 _INTERRUPTED = 130  # what shells report for a program that Ctrl-C ended
 
+_EPILOG = (
+    "sluice COMMAND --help tells more. Exit codes: 0 done, 2 bad input, 3 unreachable, 4 refused by rights,"
+    " 5 violations found."
+)
 COMMANDS = {
     "run": ("local.cli_run", "the embedded system on the wall clock, with a workload that comes and goes"),
     "simulate": ("local.cli_simulate", "a trace of pods through the whole system on virtual time, with a report"),
@@ -28,7 +32,10 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (`local.errors`; 130 after Ctrl-C)."""
     words = list(sys.argv[1:] if argv is None else argv)
-    arguments = _parser(words).parse_args(words)
+    parser = _parser(words)
+    if not words:
+        parser.exit(BAD_INPUT, parser.format_help())
+    arguments = parser.parse_args(words)
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -47,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """All commands by name; only the one asked for is imported and knows its arguments."""
-    parser = argparse.ArgumentParser(prog="sluice", description="Nodes for pending pods, and none for nobody.")
+    parser = argparse.ArgumentParser(
+        prog="sluice", description="Nodes for pending pods, and none for nobody.", epilog=_EPILOG
+    )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     asked_for = next((word for word in words if not word.startswith("-")), "")
     for name, (module_name, summary) in COMMANDS.items():

@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
-from local.cluster_dump import ClusterObjects, from_api_server, from_dump, read_input
+from local.cli_input import read_pools
+from local.cluster_dump import ClusterObjects, from_api_server, from_dump
 from local.errors import DONE, UserError
 from shared import planning
-from shared.config import ConfigError, parse_config
 from shared.model import Config, Ledger, Placement, Plan, PodRef, Snapshot
 from shared.pool_choice import known_price
 from shared.projection import project
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the plan. Raises UserError for whatever keeps it from being made."""
     if arguments.cluster == "-" and arguments.pools == "-":
         raise UserError("--cluster and --pools cannot both be read from standard input")
-    config = _config(arguments.pools)
+    _, config = read_pools(arguments.pools, to_act=False)
     objects = from_dump(arguments.cluster) if arguments.cluster else from_api_server(arguments.kubeconfig)
     now = datetime.now(UTC)
     snapshot = _snapshot(objects, config, arguments.cluster or arguments.kubeconfig, now)
@@ -109,13 +109,6 @@ def _names(pods: tuple[PodRef, ...]) -> list[str]:
 def _some(pods: tuple[PodRef, ...]) -> str:
     shown = ", ".join(str(pod) for pod in pods[:_PODS_SHOWN])
     return f"{shown} and {len(pods) - _PODS_SHOWN} more" if len(pods) > _PODS_SHOWN else shown
-
-
-def _config(name: str) -> Config:
-    try:
-        return parse_config(read_input(name, "pools file"))
-    except ConfigError as error:
-        raise UserError("\n".join(f"{name}: {problem}" for problem in error.problems)) from error
 
 
 def _snapshot(objects: ClusterObjects, config: Config, source: str, now: datetime) -> Snapshot:

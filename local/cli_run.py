@@ -8,25 +8,36 @@ import time
 from pathlib import Path
 from typing import Any
 
+from local.cli_input import port, read_pools, whole_number, writable_folder
 from local.errors import DONE, VIOLATIONS, UserError
 from local.system.demonstration import Scenario
 from local.system.embedded import Embedded
-from shared.config import ConfigError, parse_config
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `local.cli`."""
-    parser.add_argument("--pools", type=Path, default=Path("examples/pools/demo.yaml"), help="the pools file")
-    parser.add_argument("--out", type=Path, default=Path("out"), help="where report, picture and kubeconfig go")
-    parser.add_argument("--seed", type=int, default=1, help="decides all that is drawn by chance")
-    parser.add_argument("--port", type=int, default=0, help="of the API server; 0 takes a free one")
+    pools = Path("examples/pools/demo.yaml")
+    parser.add_argument("--pools", metavar="FILE", type=Path, default=pools, help=f"the pools file; default: {pools}")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path("out"),
+        help="where report, picture, kubeconfig and logs go; default: out",
+    )
+    parser.add_argument("--seed", type=whole_number, default=1, help="decides all that is drawn by chance; default: 1")
+    parser.add_argument(
+        "--port", type=port, default=0, help="of the API server on 127.0.0.1; default: 0, which takes a free one"
+    )
     parser.add_argument("--keep", action="store_true", help="stay, with an empty cluster to try, until Ctrl-C")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """See `local.cli`."""
-    check_pools(arguments.pools)
-    arguments.out.mkdir(parents=True, exist_ok=True)
+    if str(arguments.pools) == "-":
+        raise UserError("--pools -: the parts read the file again: give the path of one")
+    read_pools(str(arguments.pools), to_act=True)
+    writable_folder(arguments.out, "--out")
     say("starting stand-ins, Functions host and exporter")
     with Embedded(arguments.pools, arguments.out, seed=arguments.seed, port=arguments.port) as system:
         scenario = Scenario(system, say)
@@ -36,16 +47,6 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.keep:
             _stay(system, scenario)
     return VIOLATIONS if report["violations"] else DONE
-
-
-def check_pools(path: Path) -> None:
-    """Raises UserError with every problem of the file."""
-    try:
-        parse_config(path.read_text(), to_act=True)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}: give --pools a pools file") from error
-    except ConfigError as error:
-        raise UserError("\n".join(f"{path}: {problem}" for problem in error.problems)) from error
 
 
 def finish(system: Embedded) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from typing import Any, Protocol
 
 import orjson
 
+from local.cli_input import read_pools, whole_number, writable_folder
 from local.errors import DONE, VIOLATIONS, UserError
 from local.system.picture import draw
 from local.system.records import RunRecord
 from local.system.report import report
 from local.system.trace import DENSE_DAYS, TracePod, read_trace
 from local.system.virtual import VirtualSystem
-from shared.config import ConfigError, parse_config
 from shared.model import Config
 
 STRIDE = timedelta(minutes=30)  # of virtual time between two looks at the progress
@@ -32,9 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace", metavar="FILE", required=True, type=Path, help="pods, in the form of openb_pod_list_default.csv"
     )
-    parser.add_argument("--pools", metavar="FILE", required=True, type=Path, help="the pools file")
+    parser.add_argument("--pools", metavar="FILE", required=True, help="the pools file; - is stdin")
     parser.add_argument("--report", metavar="DIR", required=True, type=Path, help="where report.json and run.svg go")
-    parser.add_argument("--seed", type=int, default=1, help="decides everything that chance decides; default 1")
+    parser.add_argument(
+        "--seed", type=whole_number, default=1, help="decides everything that chance decides; default 1"
+    )
     parser.add_argument(
         "--days", type=float, default=DENSE_DAYS, help=f"how much of the trace to replay; default {DENSE_DAYS}"
     )
@@ -42,13 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate, write the report, print its summary. Raises UserError for input that cannot be used."""
-    text, config = _pools(arguments.pools)
+    text, config = read_pools(arguments.pools, to_act=True)
     if not arguments.days > 0:
         raise UserError(f"--days {arguments.days}: give a number above 0")
     pods = read_trace(arguments.trace, days=arguments.days)
     if not pods:
         raise UserError(f"{arguments.trace}: no pod arrives within {arguments.days:g} days: give more with --days")
-    directory = _directory(arguments.report)
+    directory = writable_folder(arguments.report, "--report")
     began = time.perf_counter()
     system = VirtualSystem(text, seed=arguments.seed)
     simulate(system, pods)
@@ -103,25 +105,6 @@ def summary(figures: dict[str, Any], config: Config, directory: Path, seconds: f
         f"simulated {pods['submitted']} pods: unserved {pods['unserved']}, p99 wait {wait['p99']} s, "
         f"violations {len(figures['violations'])}, trace_hash {figures['trace_hash']}, {seconds:.0f} s"
     )
-
-
-def _pools(path: Path) -> tuple[str, Config]:
-    try:
-        text = path.read_text()
-        return text, parse_config(text, to_act=True)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UserError(f"{path}: {reason}: give --pools a pools file, such as examples/pools/openb.yaml") from error
-    except ConfigError as error:
-        raise UserError("\n".join(f"{path}: {problem}" for problem in error.problems)) from error
-
-
-def _directory(path: Path) -> Path:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--report {path}: {error.strerror}: name a folder that can be written to") from error
-    return path
 
 
 def _write(directory: Path, figures: dict[str, Any], record: RunRecord, title: str) -> None:

@@ -26,19 +26,19 @@ class ClusterObjects:
     daemon_sets: list[Json] = field(default_factory=list)
 
 
-def read_input(name: str, what: str) -> bytes:
-    """The bytes of that file, or of standard input for "-". Raises UserError naming the file."""
+def read_input(name: str, what: str, flag: str) -> bytes:
+    """The bytes of that file, or of standard input for "-". Raises UserError naming the file and who asks for it."""
     try:
         return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except FileNotFoundError as error:
-        raise UserError(f"{name}: no such file; give the {what} there, or another path") from error
+        raise UserError(f"{flag} {name}: there is no such file; give the path of the {what}") from error
     except OSError as error:
-        raise UserError(f"{name}: cannot read the {what}: {error.strerror}") from error
+        raise UserError(f"{flag} {name}: cannot read the {what}: {error.strerror}; give another path") from error
 
 
 def from_dump(name: str) -> ClusterObjects:
     """From a dump file ("-": standard input). Raises UserError when it is no JSON List of objects."""
-    data = read_input(name, "cluster dump")
+    data = read_input(name, "cluster dump", "--cluster")
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError as error:

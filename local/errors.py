@@ -17,7 +17,5 @@ class PortInUse(UserError):
     """Somebody else listens there."""
 
     def __init__(self, host: str, port: int) -> None:
-        super().__init__(
-            f"port {port} on {host} is in use: stop what listens there, or choose another port", UNREACHABLE
-        )
+        super().__init__(f"port {port} on {host} is in use: stop what listens there, or choose another port")
         self.port = port

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from local.errors import UNREACHABLE, PortInUse, UserError
+from local.errors import PortInUse, UserError
 from local.web import Handler, Request, Response
 
 IDLE_SECONDS = 120.0
@@ -60,7 +60,7 @@ def serve(handler: Handler, *, host: str = "127.0.0.1", port: int = 0, lock: Loc
     except (OSError, OverflowError) as error:
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
             raise PortInUse(host, port) from error
-        raise UserError(f"cannot listen on port {port} of {host}: {error}; choose another", UNREACHABLE) from error
+        raise UserError(f"cannot listen on port {port} of {host}: {error}; choose another") from error
 
 
 class _Server(ThreadingHTTPServer):

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from local.errors import UNREACHABLE, UserError
+from local.errors import BAD_INPUT, REFUSED, UNREACHABLE, UserError
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -50,8 +50,7 @@ class Child:
         deadline = time.monotonic() + seconds
         while not ready():
             if not self.running:
-                code = self._process.returncode
-                raise UserError(f"the {self.name} ended with exit code {code}:\n{self._tail()}", _passed_on(code))
+                raise self._ended(self._process.returncode)
             if time.monotonic() > deadline:
                 raise UserError(f"the {self.name} is not ready after {seconds:g} s:\n{self._tail()}", UNREACHABLE)
             time.sleep(0.05)
@@ -73,11 +72,15 @@ class Child:
         except subprocess.TimeoutExpired:
             self.kill()
 
+    def _ended(self, code: int) -> UserError:
+        """A child that ended with one of our own exit codes said why in its last line; any other has crashed."""
+        lines = self._lines()
+        if code in (BAD_INPUT, UNREACHABLE, REFUSED) and lines:
+            return UserError(f"{self.name}: {lines[-1]}", code)
+        return UserError(f"the {self.name} ended with exit code {code}:\n{self._tail()}", UNREACHABLE)
+
     def _tail(self) -> str:
-        lines = self.log.read_text(errors="replace").splitlines()[-_SHOWN_LINES:]
-        return "\n".join(f"  {line}" for line in lines) or "  (it said nothing)"
+        return "\n".join(f"  {line}" for line in self._lines()) or "  (it said nothing)"
 
-
-def _passed_on(code: int) -> int:
-    """A child that ended with one of our own exit codes knows best why."""
-    return code if code in (2, 3, 4) else UNREACHABLE
+    def _lines(self) -> list[str]:
+        return self.log.read_text(errors="replace").splitlines()[-_SHOWN_LINES:]

@@ -6,15 +6,17 @@ own, the Functions host can be killed at any moment and started again.
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import orjson
 
+from local.errors import UserError
 from local.kube.kubeconfig import write_kubeconfig
 from local.system.children import Child
 from local.system.endpoints import FUNCTIONS_PORT, STATE, Endpoints
@@ -33,6 +35,7 @@ class Embedded:
         self._children: list[Child] = []
         self.functions: Child | None = None
         self._functions_port = 0
+        self._claim: IO[bytes] | None = None
 
     def __enter__(self) -> Embedded:
         try:
@@ -50,9 +53,13 @@ class Embedded:
         for child in reversed([*self._children]):
             child.stop()
         self._children = []
-        self._port_file.unlink(missing_ok=True)
+        if self._claim is not None:
+            self._port_file.unlink(missing_ok=True)
+            self._claim.close()
+            self._claim = None
 
     def _start(self) -> None:
+        self._claim = _claimed(self.out)
         _empty(self.state)
         self._start_stand_ins()
         self.endpoints = Endpoints.read(self._endpoints_file)
@@ -131,6 +138,17 @@ class Embedded:
         """All orchestrations with their runtimeStatus, by the durable webhook."""
         found: list[dict[str, Any]] = _exchange("GET", f"{self.functions_url}/durabletask/instances/")
         return found
+
+
+def _claimed(out: Path) -> IO[bytes]:
+    """A lock on the folder, held until it is closed or this process ends. Raises UserError when somebody has it."""
+    file = (out / "lock").open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.close()
+        raise UserError(f"--out {out}: another embedded system runs there: stop it, or name another folder") from error
+    return file
 
 
 def _empty(folder: Path) -> None:

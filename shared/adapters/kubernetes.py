@@ -172,8 +172,7 @@ class KubernetesClusterApi:
     ) -> Json:
         what = f"{verb or _VERBS[method]} {path}"
         response = self._send(method, path, query or {}, what=what, body=body, content_type=content_type)
-        answer: Json = orjson.loads(_read(response, what))
-        return answer
+        return _object(_read(response, what), self._client.configuration.host, what)
 
     def _send(
         self,
@@ -231,6 +230,18 @@ def _read(response: Any, what: str) -> bytes:  # noqa: ANN401 - see _send
     except (HTTPError, OSError) as error:
         raise Unreachable(f"{what}: the connection broke off while the answer was read: {error}") from error
     return data
+
+
+def _object(body: bytes, host: str, what: str) -> Json:
+    """Every answer of an API server is an object with its kind; a proxy's page or another server's answer is not."""
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        answer = None
+    if not isinstance(answer, dict) or "kind" not in answer:
+        raise Unreachable(f"{what}: what answers at {host} is no API server")
+    found: Json = answer
+    return found
 
 
 def _lines(response: Any, what: str) -> Iterator[bytes]:  # noqa: ANN401 - see _send

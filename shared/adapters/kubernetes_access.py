@@ -58,7 +58,10 @@ def _document(source: str) -> tuple[dict[str, Any], str | None]:
         except FileNotFoundError as error:
             raise Rejected(f"{place}: there is no such file; name another with --kubeconfig or KUBECONFIG") from error
         except (OSError, UnicodeDecodeError) as error:
-            raise Rejected(f"{place}: cannot be read: {error}") from error
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise Rejected(
+                f"{place}: cannot be read: {reason}; name another with --kubeconfig or KUBECONFIG"
+            ) from error
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -72,7 +75,7 @@ def _load(document: dict[str, Any], base: str | None, context: str | None, place
     wanted = context or document.get("current-context")
     names = [entry.get("name") for entry in document.get("contexts") or [] if isinstance(entry, dict)]
     if not wanted:
-        raise Rejected(f"{place}: has no current-context; choose one of: {_names(names)}")
+        raise Rejected(f"{place}: has no current-context; set one with kubectl config use-context, of: {_names(names)}")
     if wanted not in names:
         raise Rejected(f"{place}: has no context {wanted!r}; it has: {_names(names)}")
     configuration = Configuration()

@@ -218,7 +218,7 @@ def test_a_file_that_is_not_there_is_named(files, capsys, tmp_path):
     arguments = files()
     arguments[2] = str(tmp_path / "absent.json")
     assert cli.main(arguments) == 2
-    assert "absent.json: no such file" in capsys.readouterr().err
+    assert "absent.json: there is no such file" in capsys.readouterr().err
 
 
 def test_a_folder_in_place_of_a_file_is_named(files, capsys, tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -13,7 +12,6 @@ import pytest
 from local import cli
 from local.arm.faults import Fault
 from local.http_server import serve
-from local.system.embedded import Embedded
 from local.system.endpoints import FUNCTIONS_PORT, STATE
 from local.web import Handler, Request, Response
 from tests.orchestrations.stage import POOLS, Stage
@@ -226,7 +224,9 @@ def test_an_app_that_does_not_answer_is_unreachable(capsys: pytest.CaptureFixtur
     assert len(err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("url", ["app.example", "ftp://app.example", "https://", "http://[::1", "http://app.example:99999"])
+@pytest.mark.parametrize(
+    "url", ["app.example", "ftp://app.example", "https://", "http://[::1", "http://app.example:99999"]
+)
 def test_an_address_that_is_none_is_bad_input(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["status", "--url", url]) == 2
     err = capsys.readouterr().err
@@ -253,11 +253,3 @@ def test_without_a_running_system_the_line_says_how_to_start_one(
     err = capsys.readouterr().err
     assert "sluice run --keep" in err
     assert len(err.splitlines()) == 1
-
-
-def test_the_embedded_system_takes_its_address_away_when_it_stops(tmp_path: Path) -> None:
-    system: Any = Embedded(tmp_path / "pools.yaml", tmp_path)
-    (tmp_path / STATE).mkdir()
-    (tmp_path / STATE / FUNCTIONS_PORT).write_text("1")
-    system.close()
-    assert not (tmp_path / STATE / FUNCTIONS_PORT).exists()
