@@ -1,0 +1,1 @@
+"""Benchmarks beside their peers: what Sluice must beat, measured in the same run on the same machine."""
