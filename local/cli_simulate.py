@@ -15,9 +15,10 @@ import orjson
 
 from local.cli_input import read_pools, whole_number, writable_folder
 from local.errors import DONE, VIOLATIONS, UserError
+from local.system.history import boot_times
 from local.system.picture import draw
 from local.system.records import RunRecord
-from local.system.report import report
+from local.system.report import percentile, report
 from local.system.trace import DENSE_DAYS, TracePod, read_trace
 from local.system.virtual import VirtualSystem
 from shared.model import Config
@@ -54,7 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
     began = time.perf_counter()
     system = VirtualSystem(text, seed=arguments.seed)
     simulate(system, pods)
-    record = system.record(extra={"gpu": gpu_use(pods)})
+    boots = boot_times(system.stand_ins)
+    boot = {"p50": round(percentile(boots, 0.5), 3), "max": round(max(boots, default=0.0), 3)}
+    record = system.record(extra={"gpu": gpu_use(pods), "boot_s": boot})
     figures = report(record)
     _write(directory, figures, record, f"{arguments.trace.name}, {len(pods)} pods, seed {arguments.seed}")
     sys.stdout.writelines(f"{line}\n" for line in summary(figures, config, directory, time.perf_counter() - began))
@@ -94,6 +97,7 @@ def summary(figures: dict[str, Any], config: Config, directory: Path, seconds: f
     hours = sum(figures["vm_hours"].values())
     yield f"pods       {pods['submitted']} submitted, {pods['scheduled']} scheduled, {pods['unserved']} unserved"
     yield f"wait       p50 {wait['p50']} s, p90 {wait['p90']} s, p99 {wait['p99']} s, longest {wait['max']} s"
+    yield f"boot       p50 {figures['boot_s']['p50']} s, longest {figures['boot_s']['max']} s, from VM to Ready node"
     yield f"nodes      {nodes['created']} made, {nodes['deleted']} gone, {nodes['peak']} at once, {nodes['left']} left"
     yield f"cost       {figures['cost']} for {hours:.1f} VM hours of cluster {config.cluster}"
     yield f"GPUs       {gpu['asked']} asked for, {gpu['wasted_share']:.1%} of that wasted by rounding up"

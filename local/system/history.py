@@ -34,6 +34,13 @@ def run_record(
         )
 
 
+def boot_times(stand_ins: StandIns) -> list[float]:
+    """Seconds from the moment Azure had a VM until its node was Ready, of every node there ever was."""
+    ready = {node.name: node.ready for node in stand_ins.cluster.truth.nodes.values()}
+    booted = ((vm.created_at, ready.get(vm.computer_name.lower())) for vm in stand_ins.arm.truth.vms)
+    return [(end - begin).total_seconds() for begin, end in booted if end is not None]
+
+
 def _seconds(stand_ins: StandIns, moment: datetime) -> float:
     return (moment - stand_ins.begun).total_seconds()
 
