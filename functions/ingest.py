@@ -91,10 +91,12 @@ class Door:
 
 
 def body_of(event: func.CloudEvent | func.EventGridEvent) -> Json:
-    """The event as it was sent. Anything but a CloudEvent is handed on as it is, to be refused by name."""
+    """The event as it was sent, unknown attributes too, since a dead letter keeps them. Anything but a CloudEvent is
+    handed on as it is, to be refused by name."""
     if not isinstance(event, func.CloudEvent):
         return {"id": event.id, "type": event.event_type, "subject": event.subject, "data": event.get_json()}
     attributes = {
+        **event.extension_attrs,
         "specversion": event.specversion,
         "id": event.id,
         "source": event.source,

@@ -317,7 +317,16 @@ def _parse(request: Request) -> list[Event]:
         for name in REQUIRED:
             if not isinstance(event.get(name), str) or not event[name]:
                 raise ValueError(f"[{position}].{name} must be a non-empty string")
+        if "time" in event and not _is_time(event["time"]):
+            raise ValueError(f"[{position}].time must be a time in the form of RFC 3339")
     return events
+
+
+def _is_time(value: object) -> bool:
+    try:
+        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _refusal(status: int, code: str, message: str) -> Response:

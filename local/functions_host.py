@@ -232,11 +232,17 @@ class FunctionsHost:
         return self._deliver(indexed, events)
 
     def _deliver(self, indexed: Indexed, events: list[dict[str, Any]]) -> Response:
-        outcomes = self._runner.call_all(indexed.function, [self._event_arguments(indexed, event) for event in events])
-        failures = [error for error in outcomes if error is not None]
-        for error in failures:
-            self._report(indexed.name, error)
-        texts = [f"{type(error).__name__}: {error}" for error in failures]
+        many: list[Mapping[str, Any]] = []
+        failures: list[BaseException] = []
+        for event in events:
+            try:
+                many.append(self._event_arguments(indexed, event))
+            except Exception as error:  # noqa: BLE001 - the worker could not decode it: one failed call, as in Azure
+                failures.append(error)
+        failures += [failed for failed in self._runner.call_all(indexed.function, many) if failed is not None]
+        for failed in failures:
+            self._report(indexed.name, failed)
+        texts = [f"{type(failed).__name__}: {failed}" for failed in failures]
         return Response.of_json(500, {"errors": texts}) if failures else Response(202)
 
     def _event_arguments(self, indexed: Indexed, event: dict[str, Any]) -> Mapping[str, Any]:

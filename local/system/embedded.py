@@ -59,7 +59,7 @@ class Embedded:
             self._claim = None
 
     def _start(self) -> None:
-        self._claim = _claimed(self.out)
+        self._claim = claimed(self.out)
         _empty(self.state)
         self._start_stand_ins()
         self.endpoints = Endpoints.read(self._endpoints_file)
@@ -140,7 +140,7 @@ class Embedded:
         return found
 
 
-def _claimed(out: Path) -> IO[bytes]:
+def claimed(out: Path) -> IO[bytes]:
     """A lock on the folder, held until it is closed or this process ends. Raises UserError when somebody has it."""
     file = (out / "lock").open("ab")
     try:
