@@ -109,7 +109,13 @@ class WatchedConfig:
         self._source, self._clock = source, clock
         self._config = parse_config(source() or b"")
         self._next = clock() + timedelta(seconds=READ_EVERY_SECONDS)
-        self.problem = ""
+        self._unread, self._refused = "", ""
+
+    @property
+    def problem(self) -> str:
+        """Why the file cannot be read just now, or what is wrong with the version that was refused; "" when all is
+        well."""
+        return self._unread or self._refused
 
     def __call__(self) -> Config:
         """The last good version."""
@@ -122,10 +128,15 @@ class WatchedConfig:
         try:
             data = self._source()
         except OutsideError as error:
-            self._refuse(str(error))
+            if str(error) != self._unread:
+                _log.error("the pools file cannot be read, the last good one stays in force: %s", error)
+            self._unread = str(error)
             return
-        if data is None:
-            return
+        self._unread = ""
+        if data is not None:
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
         try:
             config = parse_config(data)
         except ConfigError as error:
@@ -134,10 +145,10 @@ class WatchedConfig:
         if config.cluster != self._config.cluster:
             self._refuse(f"cluster: became {config.cluster!r}; restart the exporter to serve another cluster")
             return
-        self._config, self.problem = config, ""
+        self._config, self._refused = config, ""
         _log.info("a new pools file is in force")
 
     def _refuse(self, problem: str) -> None:
-        if problem != self.problem:
+        if problem != self._refused:
             _log.error("the pools file is refused, the last good one stays in force: %s", problem)
-        self.problem = problem
+        self._refused = problem

@@ -42,7 +42,8 @@ def _plan(plan: Json) -> Iterator[str]:
     if not plan:
         yield "no plan was made yet"
         return
-    yield f"last plan at {_at(plan['made_at'])}, {plan['cost_per_hour']:.3f} per hour to add"
+    cost = f", {plan['cost_per_hour']:.3f} per hour to add" if plan["cost_per_hour"] else ""
+    yield f"last plan at {_at(plan['made_at'])}{cost}"
     yield from (f"  {line}" for line in _decided(plan))
     there, coming = plan["fits_existing"], plan["fits_upcoming"]
     if there or coming:

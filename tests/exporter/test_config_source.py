@@ -79,6 +79,26 @@ def test_an_unusable_version_is_refused_and_the_last_good_one_stays(step: Any, s
     assert config.problem == ""
 
 
+def test_a_source_that_was_away_for_a_while_is_no_problem_any_more() -> None:
+    clock = Clock()
+    config = WatchedConfig(scripted(GOOD, Unreachable("storage is down"), None), clock)
+    clock.now = at(30)
+    config()
+    assert config.problem == "storage is down"
+    clock.now = at(60)
+    config()
+    assert config.problem == ""
+
+
+def test_a_refused_version_stays_refused_while_its_source_comes_and_goes() -> None:
+    clock = Clock()
+    config = WatchedConfig(scripted(GOOD, BAD, Unreachable("storage is down"), None), clock)
+    for moment in (30, 60, 90):
+        clock.now = at(moment)
+        config()
+    assert "pools[0].max" in config.problem
+
+
 def test_a_first_version_that_is_wrong_stops_the_start() -> None:
     with pytest.raises(ConfigError):
         WatchedConfig(scripted(BAD), Clock())
