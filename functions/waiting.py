@@ -17,7 +17,7 @@ TRIES = 4
 ARM_ONLY = frozenset(
     {"read_pool", "write_capacity", "lower_capacity", "create_vms", "inspect_growth", "poll_operation"}
 )
-DRAWS = 20  # a budget that is shut for longer than this many waits lets the caller through: ARM has the last word
+DRAWS = 3  # a budget that is shut again and again lets the caller through: ARM has the last word
 LOCK_SECONDS = 120.0  # a write and its readings take seconds; a dead writer must not stop a pool for long
 
 
@@ -68,10 +68,14 @@ def _report_throttling(context: Orchestration, order: Json, answer: Json) -> Ste
         yield context.call_entity(budget_entity(order["budget"]), "throttled", message)
 
 
-def draw(context: Orchestration, order: Json, amount: int) -> Steps[None]:
-    """Take `amount` requests out of the subscription's budget, waiting while it is empty."""
-    for _ in range(DRAWS):
-        message = {"now": clock(context), "amount": amount}
+def draw(context: Orchestration, order: Json, amount: int, *, urgent: bool = True) -> Steps[None]:
+    """Take `amount` requests out of the subscription's budget, and wait until they may be used.
+
+    What pods or Azure wait for is `urgent`: only Retry-After holds it up. The rest queues, and may be told to wait anew
+    when the budget was shut in the meantime.
+    """
+    for number in range(DRAWS):
+        message = {"now": clock(context), "amount": 0 if number else amount, "urgent": urgent}
         answer: Json = yield context.call_entity(budget_entity(order["budget"]), "draw", message)
         if not answer["wait"]:
             return

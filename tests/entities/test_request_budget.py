@@ -13,8 +13,9 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 Json = dict[str, Any]
 
 
-def draw(state: Json | None, amount: float, seconds: float = 0.0) -> tuple[Json, float]:
-    state, answer = apply(state, "draw", {"now": (NOW + timedelta(seconds=seconds)).isoformat(), "amount": amount})
+def draw(state: Json | None, amount: float, seconds: float = 0.0, *, urgent: bool = False) -> tuple[Json, float]:
+    order = {"now": (NOW + timedelta(seconds=seconds)).isoformat(), "amount": amount, "urgent": urgent}
+    state, answer = apply(state, "draw", order)
     return state, answer["wait"]
 
 
@@ -26,12 +27,31 @@ def test_an_empty_one_says_how_long_to_wait_and_keeps_its_word() -> None:
     state, _ = draw(None, CAPACITY)
     state, wait = draw(state, 20)
     assert wait == pytest.approx(20 / REFILL_PER_SECOND)
-    assert draw(state, 20, wait)[1] == 0
+    assert draw(state, 0, wait)[1] == 0
+
+
+def test_those_who_find_it_empty_queue_and_are_told_once_when_it_is_their_turn() -> None:
+    state, _ = draw(None, CAPACITY)
+    waits = []
+    for _ in range(300):
+        state, wait = draw(state, 15)
+        waits.append(wait)
+    assert waits == pytest.approx([(turn + 1) * 15 / REFILL_PER_SECOND for turn in range(300)])
+
+
+def test_what_is_urgent_passes_the_queue_but_not_a_shut_door() -> None:
+    state, _ = draw(None, CAPACITY)
+    state, _ = draw(state, CAPACITY)
+    state, wait = draw(state, 20, urgent=True)
+    assert wait == 0
+    state, _ = apply(state, "throttled", {"now": NOW.isoformat(), "retry_after": 40})
+    assert draw(state, 20, urgent=True)[1] == pytest.approx(40)
 
 
 def test_it_never_holds_more_than_its_size() -> None:
     state, _ = draw(None, 1)
-    state, _ = draw(state, CAPACITY, 86_400)
+    state, wait = draw(state, CAPACITY, 86_400)
+    assert wait == 0
     assert draw(state, 1, 86_400)[1] > 0
 
 
