@@ -2,102 +2,142 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from functions.admission import replan
 from functions.durable import Json, Orchestration, Steps
-from functions.outcomes import CAPACITY, LATER, STALE, no
-from functions.waiting import attempt, draw, finished, ledger, lock, once, pause, unlock
+from functions.outcomes import CAPACITY, LATER, STALE, THROTTLED, no
+from functions.waiting import attempt, draw, finished, ledger, lock, once, pause, unlock, until
+from shared.ledger import stamp
 
 GROWTH_REQUESTS = 20  # two readings, a write, ten polls, and room for a second try
-WRITES = 6
+ROUNDS = 8  # readings with a write each
+ROUNDS_PER_HISTORY = 2
 LOOKS = 6
+LOOKS_PER_HISTORY = 6
 LOOK_PAUSE = 10.0
+BLIND = timedelta(minutes=30)  # how long a growth waits for Azure to list its instances
+AGAIN = (STALE, LATER, THROTTLED)
 
 
 def grow_pool(context: Orchestration) -> Steps[Json]:
-    """{cluster, pool, op, add, kind, budget, join_timeout}: ask Azure, wait, count, and plan again if it fell short."""
+    """{cluster, pool, op, add, kind, budget, join_timeout}: ask Azure, wait, count, and plan again if it fell short.
+
+    While nobody can say what it came to, a growth stays what the ledger has it for, until its deadline: given up, its
+    nodes would be bought once more.
+    """
     order = context.get_input()
-    order = {**order, "asked": context.current_utc_datetime.isoformat()}
+    if "operation" not in order:
+        order = {**order, "asked": stamp(context.current_utc_datetime)}
+        operation = yield from _asked(context, order)
+        if operation is None:
+            return no("obsolete", "the growth is over already, or its pool stayed locked")
+        context.continue_as_new({**order, "operation": operation})
+        return {}
+    seen: Json = yield context.call_sub_orchestrator("look_at_growth", order)
+    if not seen["ok"] and seen["kind"] in AGAIN:
+        return seen
+    return (yield from _concluded(context, order, seen))
+
+
+def _asked(context: Orchestration, order: Json) -> Steps[Json | None]:
+    """How Azure's operation ended; None when there was nothing (more) to ask for."""
     yield from draw(context, order, GROWTH_REQUESTS)
     locked = yield from lock(context, order)
     if not locked["granted"] or not _is_open(locked):
         yield from unlock(context, order)
-        return no("obsolete", "the growth is over already, or its pool stayed locked")
-    ask = _create if order["kind"] == "vm" else _raise_capacity
-    asked = yield from ask(context, order, locked)
+        return None
+    asked: Json = yield context.call_sub_orchestrator("ask_azure", {**order, "others": locked["others"]})
     yield from unlock(context, order, target=asked.get("target"))
-    operation = yield from _awaited(context, order, asked)
-    seen = yield from _instances(context, order, operation)
-    return (yield from _concluded(context, order, seen))
+    return (yield from _awaited(context, order, asked))
 
 
 def _is_open(locked: Json) -> bool:
     return locked["growth"] is not None and locked["growth"]["stage"] == "intended"
 
 
-def _raise_capacity(context: Orchestration, order: Json, locked: Json) -> Steps[Json]:
-    """Write the absolute target under If-Match; {"ok", "target", "tokens"}.
+def ask_azure(context: Orchestration) -> Steps[Json]:
+    """Under the pool's lock: create VMs, or write the capacity; {"ok", "target", "tokens"}.
 
-    The target is fixed at the first reading. After a write that failed or whose answer was lost, a capacity that has
-    reached the target is taken for ours.
+    VMs are named after the operation, so asking twice makes one of each. A capacity is absolute, and fixed at the first
+    reading: after a write that failed or whose answer was lost, one that has reached it is taken for ours.
     """
-    target = None
-    for _ in range(WRITES):
-        room = yield from attempt(context, "read_pool", order)
-        if not room["ok"]:
-            return room
-        if target is not None and room["capacity"] >= target:
-            return {"ok": True, "target": target, "tokens": []}
-        if target is None and room["capacity"] > room["present"] and not locked["others"]:
-            yield from _lowered(context, order)
-            continue
-        target = min(target or room["size"] + order["add"], room["maximum"])
-        if target <= room["size"]:
-            return no("full", f"pool {order['pool']} is at its maximum of {room['maximum']}")
-        written = yield from once(context, "write_capacity", order, target=target, etag=room["etag"])
-        if written["ok"]:
-            return {"ok": True, "target": target, "tokens": [written["token"]]}
-        if written["kind"] not in (STALE, LATER, "throttled"):
-            return written
-        yield from pause(context, max(1.0, written.get("retry_after") or 0.0))
-    return no(STALE, f"the size of pool {order['pool']} was changed by others each time it was to be written")
+    order = context.get_input()
+    if order["kind"] == "vm":
+        return (yield from attempt(context, "create_vms", order))
+    for _ in range(ROUNDS_PER_HISTORY):
+        answer = yield from _round(context, order)
+        if answer["ok"] or answer["kind"] not in AGAIN:
+            return answer
+        rounds = order.get("rounds", 0) + 1
+        order = {**order, "rounds": rounds, "target": answer.get("target")}
+        if rounds >= ROUNDS:
+            return answer
+        yield from pause(context, max(1.0, answer.get("retry_after") or 0.0))
+    context.continue_as_new(order)
+    return {}
 
 
-def _create(context: Orchestration, order: Json, _locked: Json) -> Steps[Json]:
-    """Create stand-alone VMs, named after the operation: asking twice makes one of each."""
-    asked = yield from attempt(context, "create_vms", order)
-    return asked
+def _round(context: Orchestration, order: Json) -> Steps[Json]:
+    """Read and write once. A refusal carries the target, once there was one: Azure may have taken it all the same."""
+    target = order.get("target")
+    sent = {"target": target} if target is not None else {}
+    room = yield from once(context, "read_pool", order)
+    if room["ok"] and target is None and room["capacity"] > room["present"] and not order["others"]:
+        yield from _lowered(context, order)
+        room = yield from once(context, "read_pool", order)
+    if not room["ok"]:
+        return {**room, **sent}
+    if target is not None and room["capacity"] >= target:
+        return {"ok": True, "target": target, "tokens": []}
+    wanted = min(target or room["maximum"], room["size"] + order["add"], room["maximum"])
+    if wanted <= room["size"]:
+        return no("full", f"pool {order['pool']} is at its maximum of {room['maximum']}", **sent)
+    written = yield from once(context, "write_capacity", order, target=wanted, etag=room["etag"])
+    target = wanted if target is None else target
+    if written["ok"]:
+        return {"ok": True, "target": target, "tokens": [written["token"]]}
+    return {**written, "target": target} if written["kind"] in AGAIN else {**written, **sent}
 
 
 def _awaited(context: Orchestration, order: Json, asked: Json) -> Steps[Json]:
-    """How what was asked for ended: {"ok", "code", "message"}; the first failure speaks for the others."""
-    if not asked["ok"] and not asked.get("tokens"):
-        return {"ok": False, "asked": False, "code": asked.get("code") or asked["kind"], "message": asked["reason"]}
+    """How what was asked for ended: {"ok", "asked", "code", "message"}; the first failure speaks for the others."""
     waits = {name: order[name] for name in ("cluster", "pool", "budget")}
-    tokens = [token for token in asked["tokens"] if token]
+    tokens = [token for token in asked.get("tokens", ()) if token]
     tasks = [context.call_sub_orchestrator("await_operation", {**waits, "token": token}) for token in tokens]
     ends = (yield context.task_all(tasks)) if tasks else []
     failed = next((end for end in ends if not end["ok"]), None)
     if failed is not None:
         return {"ok": False, "asked": True, "code": failed["code"], "message": failed["message"]}
     if not asked["ok"]:
-        return {"ok": False, "asked": True, "code": asked.get("code") or asked["kind"], "message": asked["reason"]}
+        code, sent = asked.get("code") or asked["kind"], bool(tokens) or asked.get("target") is not None
+        return {"ok": False, "asked": sent, "code": code, "message": asked["reason"]}
     return {"ok": True, "asked": True, "code": "", "message": ""}
 
 
-def _instances(context: Orchestration, order: Json, operation: Json) -> Steps[Json]:
+def look_at_growth(context: Orchestration) -> Steps[Json]:
     """What there is to show for it: a growth is judged by its instances, whatever the operation says.
 
     An operation that another one preempted has not failed; its instances may still be on their way.
     """
+    order = context.get_input()
+    operation, looks = order["operation"], order.get("looks", 0)
+    patience = order.get("patience") or stamp(context.current_utc_datetime + BLIND)
     fields = {"code": operation["code"], "message": operation["message"], "asked_azure": operation["asked"]}
-    for _ in range(LOOKS):
-        seen = yield from attempt(context, "inspect_growth", order, **fields)
-        if not seen["ok"]:
-            return {**seen, "candidates": [], "failed": [], "failures": [], "again": False}
-        if operation["ok"] or not seen["creating"] or not operation["asked"]:
-            break
-        yield from pause(context, LOOK_PAUSE)
-    return seen
+    for _ in range(LOOKS_PER_HISTORY):
+        seen = yield from once(context, "inspect_growth", order, **fields)
+        looks += 1
+        if _is_seen(operation, seen, looks) or until(context, patience) <= 0:
+            return seen if seen["ok"] else {**seen, "candidates": [], "failed": [], "failures": [], "again": False}
+        yield from pause(context, max(LOOK_PAUSE, seen.get("retry_after") or 0.0))
+    context.continue_as_new({**order, "looks": looks, "patience": patience})
+    return {}
+
+
+def _is_seen(operation: Json, seen: Json, looks: int) -> bool:
+    if not seen["ok"]:
+        return seen["kind"] not in AGAIN
+    return operation["ok"] or not operation["asked"] or not seen["creating"] or looks >= LOOKS
 
 
 def _concluded(context: Orchestration, order: Json, seen: Json) -> Steps[Json]:
@@ -133,6 +173,8 @@ def undo_growth(context: Orchestration) -> Steps[Json]:
         yield from unlock(context, order)
         if deleted["ok"]:
             yield from finished(context, order, deleted["token"])
+        context.continue_as_new({**order, "failed": []})
+        return {}
     if order["kind"] == "vm":
         return {"ok": True}
     locked = yield from lock(context, order)

@@ -31,20 +31,23 @@ def reconcile(context: Orchestration) -> Steps[Json]:
     if found["starts"]:
         yield from once(context, "start_sagas", {"starts": found["starts"]})
     for ghost in found["ghosts"]:
-        yield from attempt(context, "bury_node", {**order, **ghost})
+        yield from once(context, "bury_node", {**order, **ghost})
     if found["suspects"]:
-        yield from _mended(context, order, found["suspects"])
+        yield context.call_sub_orchestrator("mend_nodes", {**order, "suspects": found["suspects"]})
     return {name: len(found[name]) for name in ("failures", "starts", "ghosts", "suspects")} | {"ok": True}
 
 
-def _mended(context: Orchestration, order: Json, suspects: list[Json]) -> Steps[None]:
-    """Nodes whose saga is not there any more go back to work, and out of the ledger."""
-    answer = yield from once(context, "find_lost_sagas", order, suspects=suspects)
+def mend_nodes(context: Orchestration) -> Steps[Json]:
+    """{cluster, suspects}: nodes whose saga is not there any more go back to work, and out of the ledger."""
+    order = context.get_input()
+    answer = yield from once(context, "find_lost_sagas", order)
+    where = {"cluster": order["cluster"]}
     for lost in answer["lost"]:
         why = "its saga ended without a word"
-        yield from attempt(context, "keep_node", {**order, **lost}, why=why)
+        yield from once(context, "keep_node", {**where, **lost}, why=why, going=True)
         fields = {"node": lost["node"], "op": lost["op"], "kept": why, "cooldown": COOLDOWN}
-        yield from ledger(context, order, "end_retirement", **fields)
+        yield from ledger(context, where, "end_retirement", **fields)
+    return {"ok": True, "lost": len(answer["lost"])}
 
 
 def survey(world: World, order: Json) -> Json:
@@ -111,7 +114,7 @@ def registry(world: World) -> Registry:
         await sweep_all(world, client)
 
     made = Registry()
-    made.orchestrator(reconcile)
+    made.orchestrator(reconcile, mend_nodes)
     made.activity(world, survey, bury_node)
     made.client_activity(find_lost_sagas)
     made.timer(maintenance, SCHEDULE)

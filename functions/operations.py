@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 
 from functions.durable import Json, Orchestration, Registry, Steps
-from functions.outcomes import no
-from functions.waiting import attempt, clock, draw, ledger, pause, until
+from functions.outcomes import LATER, THROTTLED, no
+from functions.waiting import clock, draw, ledger, once, pause, until
 from functions.world import World
 from shared.ledger import moment, stamp
 
 LADDER = (2.0, 3.0, 5.0, 10.0)  # seconds between polls; the last one repeats
 POLLS_PER_HISTORY = 10  # replaying is quadratic in the history's length
+POLL_FAILURES = 6  # in a row; then the instances have to tell
 PATIENCE = timedelta(minutes=60)  # Azure gives up sooner itself; a lost operation must not be asked after for ever
 LOCK_TRIES = 8  # per history
 LOCK_PAUSE = 3.0
@@ -25,18 +26,27 @@ def await_operation(context: Orchestration) -> Steps[Json]:
     deadline = order.get("deadline") or stamp(context.current_utc_datetime + PATIENCE)
     if polls:
         yield from draw(context, order, POLLS_PER_HISTORY)
-    wait = LADDER[min(polls, len(LADDER) - 1)]
+    failures = order.get("failures", 0)
+    wait = max(LADDER[min(polls, len(LADDER) - 1)], order.get("wait", 0.0))
     for _ in range(POLLS_PER_HISTORY):
         yield from pause(context, wait)
-        status = yield from attempt(context, "poll_operation", order)
-        if not status["ok"] or status["status"]["done"]:
+        status = yield from once(context, "poll_operation", order)
+        failures = 0 if status["ok"] else failures + 1
+        if _is_last(status, failures):
             return _over(status)
         polls += 1
-        wait = max(LADDER[min(polls, len(LADDER) - 1)], status["status"]["retry_after"] or 0.0)
+        asked_for = status["status"]["retry_after"] if status["ok"] else status.get("retry_after")
+        wait = max(LADDER[min(polls, len(LADDER) - 1)], asked_for or 0.0)
     if until(context, deadline) <= 0:
         return no("unfinished", "Azure has not ended the operation", done=False, code="OperationTimedOut", message="")
-    context.continue_as_new({**order, "polls": polls, "deadline": deadline})
+    context.continue_as_new({**order, "polls": polls, "deadline": deadline, "failures": failures, "wait": wait})
     return {}
+
+
+def _is_last(status: Json, failures: int) -> bool:
+    if status["ok"]:
+        return bool(status["status"]["done"])
+    return status["kind"] not in (LATER, THROTTLED) or failures >= POLL_FAILURES
 
 
 def _over(status: Json) -> Json:

@@ -40,8 +40,7 @@ def make_plan(world: World, order: Json) -> Json:
     settled = arrivals.arrived(snapshot, order["view"])
     view = arrivals.without_arrived(order["view"], settled, snapshot)
     decided = plan(snapshot, config, planning_ledger(view), moment(order["now"]))
-    waiting = any(reason.startswith(WAITING) for reason in decided.kept.values())
-    found = {"settled": settled, "snapshot": name, "idle_waiting": waiting}
+    found = {"settled": settled, "snapshot": name, "idle_waiting": _some_wait(decided)}
     made = {**base, **_to_begin(order, config, snapshot, decided), **found}
     _store(world, order, config, decided, made)
     return made
@@ -66,6 +65,12 @@ def _without_gone(snapshot: Snapshot, view: Json) -> Snapshot:
     """A snapshot may be older than the end of a node that we took away."""
     gone = view.get("gone", {})
     return replace(snapshot, nodes=tuple(node for node in snapshot.nodes if gone.get(node.name) != node.uid))
+
+
+def _some_wait(decided: Plan) -> bool:
+    """Whether idle nodes stay only because others go first: these ones' end is then a reason to plan again."""
+    held = any(reason.startswith(WAITING) for reason in decided.kept.values())
+    return held or len(decided.retirements) > MOST_STARTS
 
 
 def _to_begin(order: Json, config: Config, snapshot: Snapshot, decided: Plan) -> Json:

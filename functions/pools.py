@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from itertools import accumulate
 
 import orjson
 
@@ -22,7 +23,7 @@ FAILED = "Failed"
 GOING = "Deleting"
 MISSING = "InstancesMissing"
 NEVER_JOINED = "NodeNeverJoined"
-MOST_NAMED = 500  # an answer has 32 kB
+MOST_NAMED = 10_000  # characters of ids in one answer, which has 32 kB
 
 
 def read_pool(world: World, order: Json) -> Json:
@@ -79,8 +80,8 @@ def inspect_growth(world: World, order: Json) -> Json:
     failed = [each for each in mine if _failed(each)]
     good = sorted((each for each in mine if not _failed(each) and each.provisioning_state != GOING), key=_likeliest)
     found = {
-        "candidates": [each.instance_id for each in good[:MOST_NAMED]],
-        "failed": [each.instance_id for each in failed],
+        "candidates": _named(good),
+        "failed": _named(failed),
         "creating": sum(each.provisioning_state != "Succeeded" for each in good),
     }
     return {**found, **_failures(pool, order, failed, len(good))}
@@ -103,6 +104,12 @@ def delete_instances(world: World, order: Json) -> Json:
 
 def _forbidden(pool: Pool) -> Json:
     return no("mode", f"pool {pool.name} is in mode {pool.mode.value}: nothing is written")
+
+
+def _named(instances: list[Instance]) -> list[str]:
+    """Their ids, as many as an answer can hold; whoever is left out is found by the next look or sweep."""
+    lengths = accumulate(len(each.instance_id) + 4 for each in instances)
+    return [each.instance_id for each, length in zip(instances, lengths, strict=True) if length <= MOST_NAMED]
 
 
 def _is_of(instance: Instance, order: Json) -> bool:

@@ -109,12 +109,17 @@ def finish_eviction(world: World, order: Json) -> Json:
 
 
 def keep_node(world: World, order: Json) -> Json:
-    """Undo our cordon, and keep the reason where `status` finds it. Undoing is done in every mode: it takes back."""
+    """Undo our cordon, and keep the reason where `status` finds it. Undoing is done in every mode: it takes back.
+
+    With `going` the VM may be on its way out, and no pod may come to a node whose VM is; the sweep looks again.
+    """
     world.put_document(
         order["cluster"],
         f"nodes/{order['node']}.json",
         {"node": order["node"], "pool": order["pool"], "op": order["op"], "at": order["now"], "kept": order["why"]},
     )
+    if order.get("going"):
+        _refuse_going(world, order)
     undone = nodes.uncordon(world.api(order["cluster"]), order["node"], order["op"])
     tell("node stays", cluster=order["cluster"], node=order["node"], op=order["op"], why=order["why"])
     return {"uncordoned": undone}
@@ -163,6 +168,22 @@ def _refuse_stuck_disks(instance: Instance | None) -> None:
         raise Busy(
             "disks", f"data disk {instance.undeletable_disks[0]} is set to be deleted with the VM: set it to Detach"
         )
+
+
+def _refuse_going(world: World, order: Json) -> None:
+    """Raises Busy while Azure deletes the node's VM, or has deleted it."""
+    pool = world.config(order["cluster"]).pool(order["pool"])
+    if pool is None:
+        return
+    try:
+        node = world.api(order["cluster"]).get(nodes.path_of(order["node"]))
+    except NotFound:
+        return
+    if parse(node.get("spec", {}).get("providerID", "")) is None:
+        return
+    instance = _instance_of(world, pool, node)
+    if instance is None or instance.provisioning_state == GOING:
+        raise Busy("going", f"the VM of node {order['node']} is being deleted: it stays cordoned")
 
 
 def _refuse_below_minimum(pool: Pool, instances: list[Instance], mine: Instance) -> None:

@@ -31,7 +31,10 @@ def retire_node(context: Orchestration) -> Steps[Json]:
         drained = yield from _drained(context, order)
         if not drained["ok"]:
             return (yield from ended(context, order, drained))
+        context.continue_as_new(order)
+        return {}
     result = yield from _removed(context, order)
+    order = {**order, "going": order.get("going") or result.get("going", False)}
     if not result.get("again") or order["tries"] >= REMOVALS:
         return (yield from ended(context, order, result))
     yield from pause(context, max(HELD_PAUSE, result.get("retry_after") or 0.0))
@@ -65,7 +68,7 @@ def _drained(context: Orchestration, order: Json) -> Steps[Json]:
         drained: Json = yield context.call_sub_orchestrator("drain_node", order)
         if not drained["ok"]:
             return drained
-    yield from draw(context, order, RETIREMENT_REQUESTS)
+    yield from draw(context, order, RETIREMENT_REQUESTS, urgent=False)
     return {"ok": True}
 
 
@@ -87,34 +90,34 @@ def _removed(context: Orchestration, order: Json) -> Steps[Json]:
     if seen["ok"]:
         return seen
     reason = seen["reason"] if status["ok"] else f"Azure did not delete the VM: {status['code']}"
-    return no("undeleted", reason, again=True)
+    return no("undeleted", reason, again=True, going=True)
 
 
 def _seen_gone(context: Orchestration, order: Json, vm: Json) -> Steps[Json]:
-    reason = "its VM"
+    """Azure is deleting the VM: that it cannot be seen just now does not take that back."""
+    reason = "its VM is still there"
     for wait in LOOK_PAUSES:
-        seen = yield from attempt(context, "finish_retirement", order, vm=vm)
-        if not seen["ok"]:
-            return seen
-        if seen["gone"]:
+        seen = yield from once(context, "finish_retirement", order, vm=vm)
+        if seen["ok"] and seen["gone"]:
             return {"ok": True}
-        reason = seen["waiting_for"]
-        yield from pause(context, wait)
-    return no("present", f"{reason} is still there")
+        reason = f"{seen['waiting_for']} is still there" if seen["ok"] else seen["reason"]
+        yield from pause(context, max(wait, seen.get("retry_after") or 0.0))
+    return no("present", reason)
 
 
 def drain_node(context: Orchestration) -> Steps[Json]:
     """Evict again and again until nothing is left that moves, or the deadline has passed; {"ok"} or why not."""
     order = context.get_input()
     for _ in range(PASSES_PER_HISTORY):
-        seen = yield from attempt(context, "drain_pass", order)
-        if not seen["ok"]:
+        seen = yield from once(context, "drain_pass", order)
+        if not seen["ok"] and seen["kind"] not in (LATER, THROTTLED):
             return seen
-        if not seen["remaining"] and not seen["volumes"]:
+        if seen["ok"] and not seen["remaining"] and not seen["volumes"]:
             return {"ok": True}
         if until(context, order["deadline"]) <= 0:
-            return no("drain-timeout", f"drain timed out at {clock(context)}: {seen['waiting_for']}")
-        wait = HELD_PAUSE if seen["held"] else DRAIN_PAUSE
+            waiting_for = seen["waiting_for"] if seen["ok"] else seen["reason"]
+            return no("drain-timeout", f"drain timed out at {clock(context)}: {waiting_for}")
+        wait = HELD_PAUSE if seen["ok"] and seen["held"] else max(DRAIN_PAUSE, seen.get("retry_after") or 0.0)
         yield from pause(context, min(wait, max(1.0, until(context, order["deadline"]))))
     context.continue_as_new(order)
     return {}

@@ -9,7 +9,7 @@ from local.durable.replay import replay_prefixes
 from tests.orchestrations.stage import Stage
 from tests.orchestrations.test_eviction import warn
 
-HISTORY = 130  # events: replaying is quadratic, and ten polls with their answers come to about a hundred
+HISTORY = 100  # events: replaying is quadratic
 
 
 @pytest.fixture(scope="module")
