@@ -16,9 +16,7 @@ ROOMY = POOLS.replace("max: 10", "max: 100")
 
 
 @pytest.mark.parametrize("code", ["TooManyRequests", "ServiceUnavailable", "PreconditionFailed"])
-@pytest.mark.parametrize(
-    "operation", ["scale_set.update", "scale_set.get", "scale_set.vms.list", "operation.get", "*"]
-)
+@pytest.mark.parametrize("operation", ["scale_set.update", "scale_set.get", "scale_set.vms.list", "operation.get", "*"])
 def test_a_growth_that_azure_refuses_half_of_the_time(operation: str, code: str) -> None:
     stage = Stage()
     stage.stand.arm.faults.add(Fault(operation, code=code, times=40, probability=0.7, retry_after=1))
