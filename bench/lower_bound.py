@@ -1,7 +1,7 @@
-"""Prices that no packing can beat: ``python -m bench.lower_bound [--loose] WORKLOAD.json...``, in an environment with scipy.
+"""Prices that no packing can beat: ``python -m bench.lower_bound [--loose] FILE...``, where scipy is installed.
 
 *Loose*: pods and nodes may be cut at will, each pool's cpu, memory, GPUs and pod places are pooled, and pods kept apart
-need as many nodes as they are. *Tight*: pods stay whole, only nodes are cut: the linear program over all ways to
+need as many nodes as they are. *Tight*: pods stay whole, only nodes are cut (they stay whole, too, where all cost the same): the linear program over all ways to
 fill a node (Gilmore and Gomory), by column generation. Its value lies between `tight` and `tight_at_most`: the lower
 one is proved by exact prices of the fillings (Farley's bound) and is what plans are judged by; the upper one is what
 the fillings found so far reach. Where exact prices can't be had (hundreds of shapes), `tight` is the loose bound.
@@ -27,6 +27,8 @@ from scipy.optimize import (  # type: ignore[import-not-found,import-untyped,unu
 )
 from scipy.sparse import coo_matrix, csc_matrix  # type: ignore[import-not-found,import-untyped,unused-ignore] # as above
 
+from bench.workloads import takes
+
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
@@ -35,8 +37,9 @@ EXACT_SHAPES = 120
 
 _CLOSED = 2e-5  # of the price: below it, lower and upper bound are called the same
 _EXACT_ROUNDS = 150
-_GREEDY_ROUNDS = 14
-_SHAKES = 6
+_GREEDY_ROUNDS = 30
+_SHAKES = 8
+_TRUSTS = (1.0, 0.5, 0.2)
 _SEARCH_NODES = 20_000  # of one exact search; its own bound holds even where it is cut short
 
 
@@ -80,7 +83,9 @@ def bounds(workload: dict[str, Any], *, tight: bool = True) -> dict[str, Any]:
     if tight:
         each = [configurations(part) for part in split(whole)]
         low, high = sum(pair[0] for pair in each), sum(pair[1] for pair in each)
-        found |= {"tight": _down(max(low, loose)), "tight_at_most": round(max(high, loose), 4)}
+        if len(set(whole.prices)) == 1:  # then nodes come whole, too
+            low = max(low, math.ceil(nodes - 1e-6) * float(whole.prices[0]))
+        found |= {"tight": _down(max(low, loose)), "tight_at_most": round(max(high, low, loose), 4)}
     return found
 
 
@@ -99,42 +104,33 @@ def part_of(workload: dict[str, Any]) -> Part:
     )
 
 
-def takes(pool: dict[str, Any], pod: dict[str, Any]) -> bool:
-    """Whether an empty node of the pool takes the pod."""
-    if any(pool["labels"].get(key) != value for key, value in pod["nodeSelector"].items()):
-        return False
-    if not all(any(_tolerates(each, taint) for each in pod["tolerations"]) for taint in pool["taints"]):
-        return False
-    return all(pod[name] <= pool[name] for name in ("cpu_m", "mem_mi", "gpu"))
-
-
 def split(whole: Part) -> Iterator[Part]:
     """Its parts: two shapes belong together when some pool takes both."""
     left = set(range(len(whole.counts)))
     while left:
-        rows, pools = {left.pop()}, np.zeros(len(whole.prices), dtype=np.bool_)
+        rows = {left.pop()}
         while True:
-            pools = whole.suits[sorted(rows)].any(axis=0)
+            pools: Mask = np.asarray(whole.suits[sorted(rows)].any(axis=0))
             joined = {row for row in left if (whole.suits[row] & pools).any()}
             if not joined:
                 break
             rows |= joined
             left -= joined
-        chosen = sorted(rows)
+        chosen = np.array(sorted(rows), dtype=np.intp)
         yield Part(
             whole.needs[chosen],
             whole.counts[chosen],
             whole.most[chosen],
             whole.rooms[pools],
             whole.prices[pools],
-            whole.suits[np.ix_(chosen, pools)],
+            whole.suits[chosen][:, pools],
         )
 
 
 def fluid(part: Part) -> tuple[float, Array]:
     """The loose bound, and what it says each shape is worth."""
     pairs = np.argwhere(part.suits)
-    kinds, axes = part.rooms.shape
+    kinds = len(part.rooms)
     shapes, columns = pairs[:, 0], kinds + np.arange(len(pairs))
     rows, cols, values, number = [], [], [], 0
     for kind in range(kinds):
@@ -165,22 +161,21 @@ def fluid(part: Part) -> tuple[float, Array]:
 def configurations(part: Part) -> tuple[float, float]:
     """Lower and upper bound of the tight program."""
     exact = len(part.counts) <= EXACT_SHAPES
-    low, worth = fluid(part)
-    caps = part.caps
-    columns = _Columns(part)
-    rng = np.random.default_rng(1)
-    columns.add_singles(caps)
-    high = np.inf
-    for number in range(_EXACT_ROUNDS if exact else _GREEDY_ROUNDS):
-        if number:
-            high, master = columns.solve()
-            worth = master
+    low, steady = fluid(part)
+    caps, columns, rng = part.caps, _Columns(part), np.random.default_rng(1)
+    columns.start(caps, steady)
+    for _ in range(_EXACT_ROUNDS if exact else _GREEDY_ROUNDS):
+        high, worth = columns.solve()
+        if high - low <= _CLOSED * high:
+            break
         before = len(columns.costs)
-        for fill in _greedy(part, caps, worth, rng, 2 if exact else _SHAKES):
-            columns.add(*fill, worth)
+        for trust in _TRUSTS:  # the master's values jump from round to round: the fluid ones hold them
+            guide = trust * worth + (1 - trust) * steady
+            for kind, fill in _greedy(part, caps, guide, rng, 1 if exact else _SHAKES):
+                columns.add(kind, fill, worth)
         if exact and len(columns.costs) == before:
             low = max(low, _price_exactly(part, caps, worth, columns))
-        if number and (high - low <= _CLOSED * high or len(columns.costs) == before):
+        if len(columns.costs) == before:
             break
     return low, high
 
@@ -194,11 +189,15 @@ class _Columns:
         self._fills: list[Array] = []
         self._known: set[bytes] = set()
 
-    def add_singles(self, caps: Array) -> None:
+    def start(self, caps: Array, worth: Array) -> None:
+        """Begin with nodes of one shape each, and with whole packings."""
         for shape, kind in np.argwhere(caps > 0):
             fill = np.zeros(len(self._part.counts))
             fill[shape] = caps[shape, kind]
             self._keep(int(kind), fill)
+        for keenness in (1.0, 1.4):
+            for kind, fill in _packing(self._part, caps, worth, keenness):
+                self._keep(kind, fill)
 
     def add(self, kind: int, fill: Array, worth: Array) -> None:
         """Keep a filling that is worth more than its node costs."""
@@ -232,6 +231,22 @@ def _greedy(
                 yield kind, _fill(part, kind, caps[:, kind], (np.maximum(worth, 0.0) * noise) ** keenness)
 
 
+def _packing(part: Part, caps: Array, worth: Array, keenness: float) -> Iterator[tuple[int, Array]]:
+    """Nodes for all pods, the one of most worth for its price first, each as often as the counts allow."""
+    left, eager = part.counts.copy(), np.maximum(worth, 0.0) ** keenness
+    best: dict[int, Array] = {}
+    while left.any():
+        for kind in range(len(part.prices)):
+            if kind not in best or (best[kind] > left).any():
+                best[kind] = _fill(part, kind, np.minimum(caps[:, kind], left), eager)
+        kind = max(best, key=lambda each: float(best[each] @ worth) / part.prices[each])
+        if not best[kind].any():
+            return
+        used = best[kind] > 0
+        left -= best[kind] * (left[used] // best[kind][used]).min()
+        yield kind, best[kind]
+
+
 def _fill(part: Part, kind: int, cap: Array, eager: Array) -> Array:
     room, taken = part.rooms[kind].copy(), np.zeros(len(cap))
     rows = np.flatnonzero((cap > 0) & (eager > 0))
@@ -246,7 +261,10 @@ def _fill(part: Part, kind: int, cap: Array, eager: Array) -> Array:
 
 
 def _price_exactly(part: Part, caps: Array, worth: Array, columns: _Columns) -> float:
-    """Add the best filling of each pool, and return Farley's bound: these values, scaled until no filling beats its price."""
+    """Add the best filling of each pool.
+
+    Returns Farley's bound: what all pods are worth, scaled until no filling is worth more than its node costs.
+    """
     steepest = 1.0
     for kind, price in enumerate(part.prices):
         rows = np.flatnonzero((caps[:, kind] > 0) & (worth > 0))
@@ -265,14 +283,6 @@ def _price_exactly(part: Part, caps: Array, worth: Array, columns: _Columns) -> 
             columns.add(kind, fill, worth)
         steepest = max(steepest, -float(solved.mip_dual_bound) / price)
     return float(part.counts @ worth) / steepest
-
-
-def _tolerates(toleration: dict[str, Any], taint: dict[str, Any]) -> bool:
-    return (
-        toleration["key"] == taint["key"]
-        and toleration.get("effect") in (None, "", taint["effect"])
-        and (toleration.get("operator") == "Exists" or toleration.get("value") == taint["value"])
-    )
 
 
 def _down(value: float) -> float:

@@ -46,6 +46,15 @@ def further() -> list[str]:
     return [f"{name}#{seed}" for name in DRAWN for seed in FURTHER_SEEDS]
 
 
+def takes(pool: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
+    """Whether an empty node of the pool takes the pod."""
+    if any(pool["labels"].get(key) != value for key, value in pod["nodeSelector"].items()):
+        return False
+    if not all(any(_tolerates(each, taint) for each in pod["tolerations"]) for taint in pool["taints"]):
+        return False
+    return all(pod[name] <= pool[name] for name in ("cpu_m", "mem_mi", "gpu"))
+
+
 def pool(name: str, cpu: int, memory_gib: int, gpu: int, price: float) -> Workload:
     """One kind of node; prices are made up, in the ratios of a public cloud."""
     return {
@@ -77,7 +86,7 @@ TEN_POOLS = [
 ]
 
 
-def pod(name: str, cpu: int, memory: int, count: int, gpu: int = 0, **more: Any) -> Workload:
+def pod(name: str, cpu: int, memory: int, count: int, gpu: int = 0, **more: object) -> Workload:
     """`count` equal pods; `more` are nodeSelector, spread_hostname (maxSkew) and anti_hostname."""
     return {
         "name": name,
@@ -139,6 +148,14 @@ def apart(total: int, apps: int, kind: str) -> Workload:
         rule: Workload = {"spread_hostname": 1} if use == "spread" else {"anti_hostname": True}
         pods.append(pod(f"{use}-{number:02d}", 500, GIB, total // apps, **rule))
     return {"pools": ONE_POOL, "pods": pods}
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    return (
+        toleration["key"] == taint["key"]
+        and toleration.get("effect") in (None, "", taint["effect"])
+        and (toleration.get("operator") == "Exists" or toleration.get("value") == taint["value"])
+    )
 
 
 def _odd_size(rng: random.Random, kind: int) -> tuple[int, int]:

@@ -1,0 +1,170 @@
+"""Our side of the race: pods as Sluice holds them once they are parsed, and the call that is timed.
+
+The input is a list of separate pods in random order, made afresh for every repeat. Parsing shares equal field values
+among pods (selectors, requests, tolerations), as it does in production; but every pod has a shape object of its own,
+and nothing says beforehand which pods are alike: grouping them is part of what is timed.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import statistics
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from operator import attrgetter
+from typing import Any
+
+from bench.workloads import Workload
+from shared.config import parse_config
+from shared.model import Config, Ledger, NodeView, Plan, PodClass, PodRef, PodShape, Snapshot
+from shared.planning import plan
+from shared.pods import shape_of
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+MIB = 1024**2
+
+_fields_of = attrgetter(*(each.name for each in fields(PodShape) if each.init))
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedPod:
+    """One waiting pod after parsing."""
+
+    ref: PodRef
+    shape: PodShape
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node that somebody would buy: its pool, and the pods for it by shape (by the workload's names)."""
+
+    pool: str
+    pods: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Times in milliseconds, and what was decided; `reason` says why pods were left out, in the planner's words."""
+
+    times: tuple[float, ...]
+    nodes: tuple[Node, ...]
+    unserved: int
+    reason: str = ""
+
+    @property
+    def least(self) -> float:
+        """The fastest repeat."""
+        return min(self.times)
+
+    @property
+    def median(self) -> float:
+        """The repeat in the middle."""
+        return statistics.median(self.times)
+
+
+Packer = Callable[[Sequence[ParsedPod], Config, tuple[NodeView, ...]], Plan]
+
+
+def first_plan(pods: Sequence[ParsedPod], config: Config, nodes: tuple[NodeView, ...] = ()) -> Plan:
+    """From pods to a plan: the timed call."""
+    snapshot = Snapshot("bench", 1, 1, NOW, pending=classes_of(pods), nodes=nodes)
+    return plan(snapshot, config, Ledger(), NOW)
+
+
+FIRST = "sluice"
+IMPROVED = "sluice"
+"""The packer that the bars on prices hold to account: the same one as long as one call gives both."""
+
+PACKERS: Mapping[str, Packer] = {FIRST: first_plan}
+
+
+def classes_of(pods: Sequence[ParsedPod]) -> tuple[PodClass, ...]:
+    """Pods by shape, in the order in which the shapes were met."""
+    found: dict[tuple[Any, ...], list[PodRef]] = defaultdict(list)
+    for pod in pods:
+        found[_fields_of(pod.shape)].append(pod.ref)
+    return tuple(PodClass(PodShape(*key), tuple(refs)) for key, refs in found.items())
+
+
+def measure(workload: Workload, packer: Packer, repeats: int, nodes: tuple[NodeView, ...] = ()) -> Result:
+    """Time a packer on a workload; pods are made and shuffled anew before each repeat, outside the clock."""
+    config, times = config_of(workload), []
+    for number in range(repeats):
+        pods = parsed(workload, seed=number)
+        gc.collect()
+        started = time.perf_counter()
+        made = packer(pods, config, nodes)
+        times.append((time.perf_counter() - started) * 1000)
+    return Result(tuple(times), *read(made))
+
+
+def read(made: Plan) -> tuple[tuple[Node, ...], int, str]:
+    """The nodes to buy, how many pods are left out, and the first reason for that."""
+    nodes = tuple(
+        Node(delta.pool, Counter(ref.name.rpartition("-")[0] for ref in node.pods))
+        for delta in made.deltas
+        for node in delta.nodes
+    )
+    left = sum(len(each.pods) for each in made.unserved)
+    reason = next((why for each in made.unserved for why in each.reasons.values()), "")
+    return nodes, left, reason
+
+
+def config_of(workload: Workload) -> Config:
+    """The workload's pools as a pools file says them."""
+    pools = [
+        {
+            "name": pool["name"],
+            "max": pool["max"],
+            "price": pool["price"],
+            "shape": _pool_shape(pool),
+            "reserved": {},
+            "labels": pool["labels"],
+            "taints": [f"{taint['key']}={taint['value']}:{taint['effect']}" for taint in pool["taints"]],
+        }
+        for pool in workload["pools"]
+    ]
+    return parse_config(json.dumps({"cluster": "bench", "pools": pools}))
+
+
+def parsed(workload: Workload, seed: int) -> list[ParsedPod]:
+    """Every pod of the workload as an object of its own, shuffled."""
+    pods = []
+    for kind in workload["pods"]:
+        shape = shape_of(manifest(kind))
+        for number in range(kind["count"]):
+            name = f"{kind['name']}-{number:05d}"
+            pods.append(ParsedPod(PodRef("default", name, f"uid-{name}"), replace(shape)))
+    random.Random(seed).shuffle(pods)
+    return pods
+
+
+def manifest(kind: Workload) -> dict[str, Any]:
+    """A pod of this shape as the API server would show it; the peers make theirs of the same parts."""
+    amounts = {"cpu": f"{kind['cpu_m']}m", "memory": f"{kind['mem_mi']}Mi"}
+    if kind["gpu"]:
+        amounts["nvidia.com/gpu"] = str(kind["gpu"])
+    own = {"labelSelector": {"matchLabels": kind["labels"]}, "topologyKey": "kubernetes.io/hostname"}
+    spec: dict[str, Any] = {
+        "schedulerName": "default-scheduler",
+        "nodeSelector": kind["nodeSelector"],
+        "tolerations": kind["tolerations"],
+        "containers": [{"name": "main", "image": "none", "resources": {"requests": amounts, "limits": amounts}}],
+    }
+    if kind.get("spread_hostname"):
+        rule = {"maxSkew": kind["spread_hostname"], "whenUnsatisfiable": "DoNotSchedule", **own}
+        spec["topologySpreadConstraints"] = [rule]
+    if kind.get("anti_hostname"):
+        spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [own]}}
+    meta = {"namespace": "default", "name": kind["name"], "labels": kind["labels"]}
+    return {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
+
+
+def _pool_shape(pool: Workload) -> dict[str, Any]:
+    shape = {"cpu": f"{pool['cpu_m']}m", "memory": f"{pool['mem_mi']}Mi", "pods": pool["pods"]}
+    return shape | ({"nvidia.com/gpu": pool["gpu"]} if pool["gpu"] else {})
