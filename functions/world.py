@@ -47,13 +47,17 @@ class World:
         return [name.removesuffix(CONFIG_SUFFIX) for name in names if name.endswith(CONFIG_SUFFIX)]
 
     def config(self, cluster: str) -> Config:
-        """The pools file in force. Raises NotFound for a cluster that has none, Rejected when none was ever valid."""
+        """The pools file in force. Raises Rejected when there is none (any more), or none was ever valid; never
+        NotFound, which says of whatever an activity is about that it is gone."""
         etag, known = self._configs.get(cluster, ("", None))
-        blob = self.store.get_if_changed(CONFIG_CONTAINER, f"{cluster}{CONFIG_SUFFIX}", etag)
+        try:
+            blob = self.store.get_if_changed(CONFIG_CONTAINER, f"{cluster}{CONFIG_SUFFIX}", etag)
+        except NotFound as error:
+            raise Rejected(f"cluster {cluster} has no pools file: {error.message}") from error
         if blob is None and known is not None:
             return known
         if blob is None:
-            raise NotFound(f"cluster {cluster}: its pools file was removed while it was read")
+            raise Rejected(f"cluster {cluster}: its pools file was removed while it was read")
         try:
             config = self._accepted(cluster, blob.data)
         except ConfigError as error:
@@ -85,10 +89,10 @@ class World:
             raise Rejected(f"pools file of cluster {cluster} is invalid, and no good one is known: {told}") from none
 
     def pool(self, cluster: str, name: str) -> Pool:
-        """A pool of the file in force. Raises NotFound when it was taken out."""
+        """A pool of the file in force. Raises Rejected when it was taken out."""
         pool = self.config(cluster).pool(name)
         if pool is None:
-            raise NotFound(f"pool {name} is not in the pools file of cluster {cluster} any more")
+            raise Rejected(f"pool {name} is not in the pools file of cluster {cluster} any more")
         return pool
 
     def pool_as_known(self, cluster: str, name: str) -> Pool:
