@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functions.durable import Json, Orchestration, Registry, Steps
 from functions.planning import operation_id
 from functions.survey import fresh_snapshot
-from functions.waiting import attempt, once
+from functions.waiting import attempt, ledger, once
 from functions.world import World, budget_key
 from shared.arrivals import machine_of
 from shared.ledger import stamp
@@ -69,7 +69,9 @@ def _saga(node: NodeView, when: str, config: Config) -> Json | None:
 def look_again(context: Orchestration) -> Steps[Json]:
     """{cluster, event, notices}: the news came from inside a VM, which sees no cluster; look, then act on it."""
     order = context.get_input()
-    seen = yield from attempt(context, "look_afresh", order)
+    known = yield from ledger(context, order, "tidy")
+    where = {name: known["view"][name] for name in ("epoch", "sequence")}
+    seen = yield from attempt(context, "look_afresh", {**order, **where})
     if seen["ok"]:
         yield from once(context, "start_sagas", {"starts": seen["starts"]})
     return seen
@@ -80,13 +82,14 @@ def look_afresh(world: World, order: Json) -> Json:
     now = datetime.fromisoformat(order["now"])
     config = world.config(order["cluster"])
     told = {notice["name"]: datetime.fromisoformat(notice["evicting_at"]) for notice in order["notices"]}
-    seen = fresh_snapshot(world, config, now)
+    seen = fresh_snapshot(world, config, now, (order["epoch"], order["sequence"]))
     nodes = tuple(replace(each, evicting_at=told.get(each.name, each.evicting_at)) for each in seen.nodes)
     name = f"looks/{order['event']}.json"
     world.put_snapshot(name, replace(seen, nodes=nodes))
     sagas, _ = evictions_in({"nodes": order["notices"]}, replace(seen, nodes=nodes), config, now)
     event = f"look:{order['event']}"
-    look = {"cluster": config.cluster, "event": event, "snapshot": name, "force": True}
+    where = {"epoch": seen.epoch, "sequence": seen.sequence, "snapshot": name}
+    look = {"cluster": config.cluster, "event": event, **where, "force": True}
     return {"starts": [*sagas, {"name": "admit", "id": event, "input": look}]}
 
 

@@ -7,9 +7,10 @@ from datetime import timedelta
 import azure.functions as func
 
 from functions.durable import Json, Orchestration, Registry, Starter, Steps, cluster_saga_runs, is_running
+from functions.nodes import is_ready, provider_id
 from functions.outcomes import LOG, tell
 from functions.retiring import COOLDOWN
-from functions.survey import Survey, is_rare_sweep, is_ready, provider_id, sweep_leftovers
+from functions.survey import Survey, is_rare_sweep, sweep_leftovers
 from functions.waiting import attempt, ledger, once
 from functions.world import World, may_retire
 from shared.adapters.errors import NotFound, StaleWrite

@@ -66,6 +66,17 @@ def is_cordoned(node: Json) -> bool:
     return bool(node.get("spec", {}).get("unschedulable"))
 
 
+def provider_id(node: Json) -> str:
+    """A Node's providerID, in one case."""
+    return str(node.get("spec", {}).get("providerID", "")).casefold()
+
+
+def is_ready(node: Json) -> bool:
+    """Whether the kubelet says so."""
+    conditions = node.get("status", {}).get("conditions") or ()
+    return any(item["type"] == "Ready" and item.get("status") == "True" for item in conditions)
+
+
 def refuse_foreign(node: Json, op: str) -> None:
     """Raises Busy for a node that an administrator, its own annotations or another operation keeps."""
     name, holder = node["metadata"]["name"], holder_of(node)

@@ -39,7 +39,8 @@ def make_plan(world: World, order: Json) -> Json:
     snapshot = _without_gone(world.snapshot(order["cluster"], name), order["view"])
     settled = arrivals.arrived(snapshot, order["view"])
     view = arrivals.without_arrived(order["view"], settled, snapshot)
-    decided = plan(snapshot, config, planning_ledger(view), moment(order["now"]))
+    now = moment(order["now"])
+    decided = plan(snapshot, config, planning_ledger(view, now), now)
     found = {"settled": settled, "snapshot": name, "idle_waiting": _some_wait(decided)}
     made = {**base, **_to_begin(order, config, snapshot, decided), **found}
     _store(world, order, config, decided, made)

@@ -8,6 +8,7 @@ from itertools import accumulate
 import orjson
 
 from functions.durable import Registry
+from functions.nodes import is_ready, provider_id
 from functions.outcomes import Json, no, tell
 from functions.world import World, may_grow
 from shared.adapters.errors import CapacityMissing, NotFound, OutsideError, Rejected
@@ -94,8 +95,8 @@ def delete_instances(world: World, order: Json) -> Json:
         return _forbidden(pool)
     compute = world.compute_of(pool)
     listed = [each for each in compute.instances(pool) if each.instance_id in order["failed"]]
-    machines = _machines_of_nodes(world, order["cluster"])
-    doomed = [each.instance_id for each in listed if _is_useless(each, machines) and not each.undeletable_disks]
+    nodes, _ = world.api(order["cluster"]).list("/api/v1/nodes")
+    doomed = [each.instance_id for each in listed if _is_useless(each, nodes) and not each.undeletable_disks]
     if not doomed:
         return {"token": ""}
     tell("instances deleted", cluster=order["cluster"], pool=pool.name, op=order["op"], instances=doomed)
@@ -147,13 +148,11 @@ def _failures(pool: Pool, order: Json, failed: list[Instance], good: int) -> Jso
     return {"failures": entries[:8], "again": True}
 
 
-def _machines_of_nodes(world: World, cluster: str) -> frozenset[str]:
-    nodes, _ = world.api(cluster).list("/api/v1/nodes")
-    return frozenset(node.get("spec", {}).get("providerID", "").casefold() for node in nodes)
-
-
-def _is_useless(instance: Instance, machines: frozenset[str]) -> bool:
-    return _failed(instance) or instance.provider_id.casefold() not in machines
+def _is_useless(instance: Instance, nodes: list[Json]) -> bool:
+    """One without a node; or a failed one whose node is not Ready. What Azure calls failed may work all the same (an
+    extension that could not be installed), and pods may run there."""
+    mine = [node for node in nodes if provider_id(node) == instance.provider_id.casefold()]
+    return not mine or (_failed(instance) and not any(is_ready(node) for node in mine))
 
 
 def _create_vms(world: World, pool: Pool, order: Json) -> Json:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from functions.durable import Json
-from functions.nodes import holder_of
+from functions.nodes import holder_of, is_ready, provider_id
 from functions.outcomes import tell
 from functions.planning import operation_id
 from functions.pools import NEVER_JOINED, unjoined
@@ -228,7 +228,8 @@ class Survey:
         self.world.put_snapshot(name, snapshot)
         tell("sweep plans", cluster=self.config.cluster, why=why)
         event = f"sweep:{op}"
-        news = {"cluster": self.config.cluster, "event": event, "snapshot": name, "force": True}
+        where = {"epoch": order[0], "sequence": order[1], "snapshot": name}
+        news = {"cluster": self.config.cluster, "event": event, **where, "force": True}
         return {"name": "admit", "id": event, "input": news}
 
     def _suspects(self) -> list[Json]:
@@ -251,17 +252,6 @@ def _goes_with_node(pod: Json) -> bool:
 
 def _created(item: Json) -> datetime:
     return datetime.fromisoformat(item["metadata"]["creationTimestamp"])
-
-
-def provider_id(node: Json) -> str:
-    """A Node's providerID, in one case."""
-    return str(node.get("spec", {}).get("providerID", "")).casefold()
-
-
-def is_ready(node: Json) -> bool:
-    """Whether the kubelet says so."""
-    conditions = node.get("status", {}).get("conditions") or ()
-    return any(item["type"] == "Ready" and item.get("status") == "True" for item in conditions)
 
 
 def sweep_leftovers(world: World, config: Config, now: datetime) -> int:

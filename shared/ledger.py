@@ -104,9 +104,9 @@ class Cooling:
     reason: str
     seen: tuple[int, int] | None = None
 
-    def lifted(self, ledger: ClusterLedger) -> bool:
-        """Whether something newer than the mistake is known."""
-        return self.seen is not None and (ledger.epoch, ledger.sequence) > tuple(self.seen)
+    def lifted(self, known: tuple[int, int]) -> bool:
+        """Whether something newer than the mistake is `known`."""
+        return self.seen is not None and known > tuple(self.seen)
 
 
 @dataclass(slots=True)
@@ -169,15 +169,26 @@ def _growth(entry: Json) -> Growth:
     return Growth(**{**entry, "claimed": tuple(entry.get("claimed", ()))})
 
 
-def planning_ledger(view: Json) -> Ledger:
-    """The planner's picture of a view."""
+def planning_ledger(view: Json, now: datetime | None = None) -> Ledger:
+    """The planner's picture of a view; nodes that are left alone for a while are among it if `now` is given."""
     growths = [_growth(entry) for entry in view.get("growths", {}).values()]
     return Ledger(
         upcoming=tuple(Upcoming(g.pool, g.outstanding, moment(g.deadline)) for g in growths if g.outstanding > 0),
         failures=tuple(_memory(entry) for entry in view.get("failures", ())),
         retiring=frozenset(view.get("retirements", {})),
         deleting=frozenset(node for node, going in view.get("retirements", {}).items() if going["stage"] == DELETING),
+        cooling=_cooling(view, now) if now is not None else {},
     )
+
+
+def _cooling(view: Json, now: datetime) -> dict[str, str]:
+    known = (view.get("epoch", 0), view.get("sequence", 0))
+    entries = {node: Cooling(**entry) for node, entry in view.get("cooling", {}).items()}
+    return {
+        node: entry.reason
+        for node, entry in entries.items()
+        if moment(entry.until) > now and not entry.lifted(known)
+    }
 
 
 def _memory(entry: Json) -> FailureMemory:
@@ -212,8 +223,10 @@ def _passed(deadline: str, now: str) -> bool:
 
 
 def _record(ledger: ClusterLedger, order: Json) -> Json:
-    """Somebody has news: answer lead, follow or seen. News that are older than what is known, and are not `force`d (a
-    replan brings none of its own), are seen as well: nothing would be decided otherwise."""
+    """Somebody has news: answer lead, follow or seen. News that are older than what is known are seen as well, unless
+    `force`d: then another look is due (a replan brings no news of its own, a sweep those of what it began with), but
+    still at the newest that is known. An older picture would lack nodes that the ledger has settled, and buy them
+    again."""
     event, holder, now = _digest(order["event"]), order["holder"], order["now"]
     lead = ledger.lead
     if event in ledger.seen:
@@ -221,10 +234,10 @@ def _record(ledger: ClusterLedger, order: Json) -> Json:
         return {"role": "lead" if mine else "seen", "view": ledger.view()} if mine else {"role": "seen"}
     ledger.seen = [*ledger.seen, event][-SEEN_LIMIT:]
     news = (order.get("epoch", 0), order.get("sequence", 0))
-    newer = bool(order.get("snapshot")) and (news > (ledger.epoch, ledger.sequence) or bool(order.get("force")))
+    known = (ledger.epoch, ledger.sequence)
+    newer = bool(order.get("snapshot")) and (news > known or (news == known and bool(order.get("force"))))
     if newer:
-        ledger.epoch, ledger.sequence = max(news, (ledger.epoch, ledger.sequence))
-        ledger.snapshot = order["snapshot"]
+        (ledger.epoch, ledger.sequence), ledger.snapshot = news, order["snapshot"]
     if not newer and not order.get("force"):
         return {"role": "seen"}
     ledger.generation += 1
@@ -298,8 +311,8 @@ def _retirement_problem(ledger: ClusterLedger, wish: Json, order: Json) -> str:
     present = ledger.retirements.get(wish["node"])
     if present is not None:
         return "" if present.op == wish["op"] else "a retirement of this node is under way"
-    cooling = ledger.cooling.get(wish["node"])
-    if cooling is not None and not _passed(cooling.until, order["now"]) and not cooling.lifted(ledger):
+    cooling, known = ledger.cooling.get(wish["node"]), (ledger.epoch, ledger.sequence)
+    if cooling is not None and not _passed(cooling.until, order["now"]) and not cooling.lifted(known):
         return f"stayed a short while ago: {cooling.reason}"
     if sum(leaving.stage == DRAINING for leaving in ledger.retirements.values()) >= order["limit"]:
         return f"{order['limit']} retirements are under way, which is as many as may be"

@@ -290,12 +290,14 @@ class Ledger:
 
     `retiring`: names of nodes with a saga in flight, which are no supply, and count against the budget. `deleting`:
     those of them that only wait for Azure; they do not count, or a deletion that hangs would hold up all others.
+    `cooling`: nodes whose retirement was given up a short while ago, and why.
     """
 
     upcoming: tuple[Upcoming, ...] = ()
     failures: tuple[FailureMemory, ...] = ()
     retiring: frozenset[str] = frozenset()
     deleting: frozenset[str] = frozenset()
+    cooling: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

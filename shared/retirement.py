@@ -54,7 +54,7 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, take
     candidates = _candidates(snapshot, config, ledger, now)
     if not candidates:
         return Going()
-    kept = {node.name: why for node, pool in candidates if (why := _held(node, pool, config, taken))}
+    kept = {node.name: why for node, pool in candidates if (why := _held(node, pool, config, ledger, taken))}
     open_ones = [(node, pool) for node, pool in candidates if node.name not in kept]
     if not open_ones:
         return Going(kept=kept)
@@ -95,7 +95,7 @@ def _candidates(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetim
     ]
 
 
-def _held(node: NodeView, pool: Pool, config: Config, taken: Taken) -> str:
+def _held(node: NodeView, pool: Pool, config: Config, ledger: Ledger, taken: Taken) -> str:
     """What keeps a node by itself, whatever the others do."""
     if node.unschedulable and names.RETIRE_OPERATION_ANNOTATION not in node.annotations:
         return "cordoned by an administrator"
@@ -107,6 +107,8 @@ def _held(node: NodeView, pool: Pool, config: Config, taken: Taken) -> str:
         return f"mode is {mode.value}"
     if node.name in taken:
         return "pending pods are planned onto it"
+    if node.name in ledger.cooling:
+        return f"stayed a short while ago: {ledger.cooling[node.name]}"
     blocked = next((bound for bound in node.bound if bound.movability is Movability.BLOCKS), None)
     if blocked is not None:
         return f"{blocked.pods[0]}: {blocked.blocked_by}" if blocked.pods else blocked.blocked_by
