@@ -107,12 +107,11 @@ def _held(node: NodeView, pool: Pool, config: Config, ledger: Ledger, taken: Tak
         return f"mode is {mode.value}"
     if node.name in taken:
         return "pending pods are planned onto it"
-    if node.name in ledger.cooling:
-        return f"stayed a short while ago: {ledger.cooling[node.name]}"
     blocked = next((bound for bound in node.bound if bound.movability is Movability.BLOCKS), None)
     if blocked is not None:
         return f"{blocked.pods[0]}: {blocked.blocked_by}" if blocked.pods else blocked.blocked_by
-    return ""
+    stayed = ledger.cooling.get(node.name)
+    return f"stayed a short while ago: {stayed}" if stayed else ""
 
 
 def _mode(pool: Pool, config: Config) -> Mode:

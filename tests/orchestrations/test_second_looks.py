@@ -7,7 +7,6 @@ from typing import Any
 import orjson
 
 from local.web import Request
-from shared.names import NODE_IDLE
 from tests.orchestrations.stage import POOLS, Stage
 
 Json = dict[str, Any]
