@@ -15,6 +15,7 @@ from functions.world import World, budget_key, may_grow, may_retire
 from shared import arrivals
 from shared.adapters.errors import NotFound
 from shared.adapters.protocols import ClusterApi
+from shared.bulk import unpack
 from shared.ledger import moment, planning_ledger
 from shared.model import Config, Mode, NodeView, Plan, PodClass, PodRef, PoolKind, Snapshot
 from shared.planning import plan
@@ -32,13 +33,14 @@ STATUS_PODS = 5
 def make_plan(world: World, order: Json) -> Json:
     """{cluster, holder, generation, view, snapshot?} -> what to begin; the plan itself goes into a blob."""
     config = world.config(order["cluster"])
-    name = order.get("snapshot") or order["view"]["snapshot"]
+    known = unpack(order["view"])
+    name = order.get("snapshot") or known["snapshot"]
     base = {"lease": config.timing.lead_lease, "settled": {}, "growths": [], "retirements": []}
     if not name or config.mode is Mode.PAUSED:
         return {**base, "why": "paused" if name else "no snapshot has come in yet"}
-    snapshot = _without_gone(world.snapshot(order["cluster"], name), order["view"])
-    settled = arrivals.arrived(snapshot, order["view"])
-    view = arrivals.without_arrived(order["view"], settled, snapshot)
+    snapshot = _without_gone(world.snapshot(order["cluster"], name), known)
+    settled = arrivals.arrived(snapshot, known)
+    view = arrivals.without_arrived(known, settled, snapshot)
     now = moment(order["now"])
     decided = plan(snapshot, config, planning_ledger(view, now), now)
     found = {"settled": settled, "snapshot": name, "idle_waiting": _some_wait(decided)}

@@ -14,6 +14,7 @@ from functions.pools import NEVER_JOINED, unjoined
 from functions.world import World, budget_key, may_grow, may_retire
 from shared.adapters.errors import StaleWrite
 from shared.adapters.protocols import Instance, Leftover
+from shared.bulk import unpack
 from shared.failures import failure_memory
 from shared.ledger import ARRIVING, failure_entry, moment, stamp
 from shared.model import Config, Mode, Pool, PoolKind, Snapshot
@@ -78,7 +79,7 @@ class Survey:
     """One look at one cluster, and everything that can be told from it."""
 
     def __init__(self, world: World, config: Config, order: Json) -> None:
-        self.world, self.config, self.view = world, config, order["view"]
+        self.world, self.config, self.view = world, config, unpack(order["view"])
         self.now = moment(order["now"])
         api = world.api(config.cluster)
         self.pods, _ = api.list("/api/v1/pods")

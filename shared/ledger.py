@@ -16,13 +16,15 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from shared.bulk import pack, unpack
 from shared.model import FailureMemory, Ledger, Priority, Upcoming
 
 Json = dict[str, Any]
 
-# How much is remembered: all of it together, with a few hundred instances to come, stays below 32 kB.
+# How much is remembered: all of it together, with a thousand instances to come, stays below 32 kB (`shared.bulk`).
 SEEN_LIMIT = 256  # events; a redelivery comes within minutes, and a busy cluster says a few hundred things an hour
 SPENT_LIMIT = 128  # instances already accounted for, so that a later growth cannot claim them again
+SPENT_LIMIT_BUSY = 1024  # while growths are under way that were asked for when those instances were made
 GONE_LIMIT = 48  # nodes that an older snapshot may still show
 COOLING_LIMIT = 20  # nodes whose retirement was given up a short while ago
 FAILURE_LIMIT = 16
@@ -146,7 +148,7 @@ class ClusterLedger:
             return cls()
         known: Json = {
             name: list(value) if name in _LISTS else value
-            for name, value in state.items()
+            for name, value in unpack(state).items()
             if name in cls.__dataclass_fields__
         }
         known["lead"] = Lead(**known["lead"]) if known.get("lead") else None
@@ -160,9 +162,14 @@ class ClusterLedger:
         """What planning needs to see: everything but the events' ids."""
         return {name: value for name, value in self.encode().items() if name != "seen"}
 
+    def answer(self) -> Json:
+        """The view as it travels: to be opened by `unpack`, save for `lead` and the numbers."""
+        return pack(self.view(), _BULKY)
+
 
 _ENTRIES = ("growths", "retirements", "cooling", "locks")
 _LISTS = ("seen", "spent", "failures")
+_BULKY = ("seen", "spent", "growths", "retirements", "failures", "cooling", "gone")
 
 
 def _growth(entry: Json) -> Growth:
@@ -171,6 +178,7 @@ def _growth(entry: Json) -> Growth:
 
 def planning_ledger(view: Json, now: datetime | None = None) -> Ledger:
     """The planner's picture of a view; nodes that are left alone for a while are among it if `now` is given."""
+    view = unpack(view)
     growths = [_growth(entry) for entry in view.get("growths", {}).values()]
     return Ledger(
         upcoming=tuple(Upcoming(g.pool, g.outstanding, moment(g.deadline)) for g in growths if g.outstanding > 0),
@@ -185,9 +193,7 @@ def _cooling(view: Json, now: datetime) -> dict[str, str]:
     known = (view.get("epoch", 0), view.get("sequence", 0))
     entries = {node: Cooling(**entry) for node, entry in view.get("cooling", {}).items()}
     return {
-        node: entry.reason
-        for node, entry in entries.items()
-        if moment(entry.until) > now and not entry.lifted(known)
+        node: entry.reason for node, entry in entries.items() if moment(entry.until) > now and not entry.lifted(known)
     }
 
 
@@ -231,7 +237,7 @@ def _record(ledger: ClusterLedger, order: Json) -> Json:
     lead = ledger.lead
     if event in ledger.seen:
         mine = lead is not None and lead.holder == holder
-        return {"role": "lead" if mine else "seen", "view": ledger.view()} if mine else {"role": "seen"}
+        return {"role": "lead" if mine else "seen", "view": ledger.answer()} if mine else {"role": "seen"}
     ledger.seen = [*ledger.seen, event][-SEEN_LIMIT:]
     news = (order.get("epoch", 0), order.get("sequence", 0))
     known = (ledger.epoch, ledger.sequence)
@@ -244,7 +250,7 @@ def _record(ledger: ClusterLedger, order: Json) -> Json:
     if lead is not None and not _passed(lead.deadline, now) and lead.holder != holder:
         return {"role": "follow"}
     ledger.lead = Lead(holder, ledger.generation, _after(now, order["lease"]))
-    return {"role": "lead", "view": ledger.view()}
+    return {"role": "lead", "view": ledger.answer()}
 
 
 def _release(ledger: ClusterLedger, order: Json) -> Json:
@@ -257,7 +263,7 @@ def _release(ledger: ClusterLedger, order: Json) -> Json:
     ledger.idle_waiting = bool(order.get("idle_waiting"))
     if ledger.generation > order["generation"]:
         ledger.lead = Lead(lead.holder, ledger.generation, _after(order["now"], order["lease"]))
-        return {"state": "again", "view": ledger.view()}
+        return {"state": "again", "view": ledger.answer()}
     ledger.lead = None
     return {"state": "done"}
 
@@ -373,7 +379,8 @@ def _conclude_growth(ledger: ClusterLedger, order: Json) -> Json:
     claimed = tuple(free[: growth.add])
     deadline = _after(order["now"], order["join_timeout"])
     ledger.growths[order["op"]] = replace(growth, stage=ARRIVING, claimed=claimed, deadline=deadline)
-    ledger.spent = [*ledger.spent, *(f"{growth.pool}/{name}" for name in claimed)][-SPENT_LIMIT:]
+    limit = SPENT_LIMIT_BUSY if any(g.stage != ARRIVING for g in ledger.growths.values()) else SPENT_LIMIT
+    ledger.spent = [*ledger.spent, *(f"{growth.pool}/{name}" for name in claimed)][-limit:]
     _drop_arrived(ledger)
     return {"ok": True, "claimed": list(claimed)}
 
@@ -418,7 +425,7 @@ def _tidy(ledger: ClusterLedger, order: Json) -> Json:
     ledger.failures = [entry for entry in ledger.failures if not _passed(entry["until"], now)]
     ledger.cooling = {node: entry for node, entry in ledger.cooling.items() if not _passed(entry.until, now)}
     ledger.locks = {pool: lock for pool, lock in ledger.locks.items() if not _passed(lock.deadline, now)}
-    return {"ok": True, "view": ledger.view()}
+    return {"ok": True, "view": ledger.answer()}
 
 
 _OPERATIONS: dict[str, Callable[[ClusterLedger, Json], Json]] = {
@@ -446,4 +453,4 @@ def apply(state: Json | None, operation: str, order: Json) -> tuple[Json, Json]:
         answer = run(ledger, order)
     except KeyError as missing:
         raise LedgerError(f"operation {operation!r} lacks the field {missing}") from missing
-    return ledger.encode(), answer
+    return pack(ledger.encode(), _BULKY), answer

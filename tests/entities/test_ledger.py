@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -339,3 +340,46 @@ def test_a_ledger_full_to_the_brim_stays_below_what_an_entity_may_hold() -> None
         book.do("remember_failure", failures=[{**entry, "pool": "", "until": stamp(NOW + timedelta(hours=1))}])
         book.do("lock_pool", pool=f"pool-{number % 20}", holder="x", seconds=120)
     assert len(orjson.dumps(book.state)) < 32_768
+
+
+def test_hundreds_of_nodes_that_azure_takes_away_at_once_stay_below_it_too() -> None:
+    book = Book()
+    for number in range(600):
+        node = f"gpu-spot-westeurope{number * 7919 % 65536:06x}"
+        op = hashlib.sha256(node.encode()).hexdigest()[:10]
+        book.do("adopt", node=node, op=op, pool="gpu-spot-westeurope")
+        book.wait(0.137)
+    assert len(orjson.dumps(book.state)) < 32_768
+    view = book.do("tidy")["view"]
+    assert len(orjson.dumps(view)) < 32_768
+    assert len(planning_ledger(view).retiring) == 600
+
+
+def test_a_thousand_instances_that_are_to_come_stay_below_it_too() -> None:
+    book = Book()
+    book.lead()
+    for number in range(10):
+        book.grow(f"{number:010}", add=100)
+    for number in range(10):
+        names = [hashlib.sha256(f"{number} {each}".encode()).hexdigest()[:8] for each in range(100)]
+        book.conclude(f"{number:010}", tuple(f"gpu-spot-westeurope_{name}" for name in names))
+    assert book.upcoming() == 1000
+    assert len(orjson.dumps(book.state)) < 32_768
+
+
+def test_an_instance_is_claimed_once_however_many_came_before_its_turn() -> None:
+    """All were asked for at the same time, so each looks like a candidate to each; most are nodes before the last one
+    is through with Azure."""
+    book = Book()
+    book.lead()
+    ops = [f"g{number}" for number in range(6)]
+    for op in ops:
+        book.grow(op, add=100)
+    everything = tuple(str(number) for number in range(600))
+    claimed: list[str] = []
+    for op in ops:
+        mine = book.conclude(op, everything)["claimed"]
+        claimed += mine
+        book.do("settle", settled={op: mine})
+    assert len(claimed) == 600
+    assert len(set(claimed)) == 600
