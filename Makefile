@@ -9,7 +9,7 @@ KILLS ?= 50
 SEED ?= 1
 ARGS ?=
 
-.PHONY: help install run simulate plan-example test check format e2e crash control-plane clean
+.PHONY: help install run simulate plan-example test check format e2e crash control-plane bench-packing clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ e2e: control-plane ## The end-to-end tests on a real kube-apiserver, scheduler a
 
 crash: install ## kill -9 the Functions host KILLS times during a run; everything must resume
 	$(PY) -m tests.crash.kill_runs --kills $(KILLS) --seed $(SEED) $(ARGS)
+
+bench-packing: install ## Packing beside Karpenter and kube-scheduler's own plugins, every bar judged (minutes)
+	$(PY) -m bench.packing $(ARGS)
 
 clean: ## Remove what was made here (the cache stays)
 	rm -rf .venv out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis *.egg-info

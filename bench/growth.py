@@ -15,7 +15,7 @@ DISTINCT_SHAPES = (500, 1_000, 2_000, 4_000)
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Sizes, the fastest time at each in milliseconds, and the exponent: at 1 it grows as fast as what it is named by."""
+    """Sizes, the fastest time at each (ms), and the fitted exponent: at 1 it grows as fast as what it is named by."""
 
     name: str
     sizes: tuple[int, ...]

@@ -1,10 +1,11 @@
 """Prices that no packing can beat: ``python -m bench.lower_bound [--loose] FILE...``, where scipy is installed.
 
 *Loose*: pods and nodes may be cut at will, each pool's cpu, memory, GPUs and pod places are pooled, and pods kept apart
-need as many nodes as they are. *Tight*: pods stay whole, only nodes are cut (they stay whole, too, where all cost the same): the linear program over all ways to
-fill a node (Gilmore and Gomory), by column generation. Its value lies between `tight` and `tight_at_most`: the lower
-one is proved by exact prices of the fillings (Farley's bound) and is what plans are judged by; the upper one is what
-the fillings found so far reach. Where exact prices can't be had (hundreds of shapes), `tight` is the loose bound.
+need as many nodes as they are. *Tight*: pods stay whole, only nodes are cut: the linear program over all ways to
+fill a node (Gilmore and Gomory), by column generation; where all nodes cost the same, they stay whole as well. Its
+value lies between `tight` and `tight_at_most`: the lower one is proved by exact prices of the fillings (Farley's bound)
+and is what plans are judged by; the upper one is what the fillings found so far reach. Where exact prices can't be had
+(hundreds of shapes), `tight` is the loose bound.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ EXACT_SHAPES = 120
 
 _CLOSED = 2e-5  # of the price: below it, lower and upper bound are called the same
 _EXACT_ROUNDS = 150
-_GREEDY_ROUNDS = 30
-_SHAKES = 8
+_GREEDY_ROUNDS = 2  # further ones hardly lower the upper bound
+_PACKINGS = 6
+_SHAKES = 2
 _TRUSTS = (1.0, 0.5, 0.2)
 _SEARCH_NODES = 20_000  # of one exact search; its own bound holds even where it is cut short
 
@@ -163,7 +165,7 @@ def configurations(part: Part) -> tuple[float, float]:
     exact = len(part.counts) <= EXACT_SHAPES
     low, steady = fluid(part)
     caps, columns, rng = part.caps, _Columns(part), np.random.default_rng(1)
-    columns.start(caps, steady)
+    columns.start(caps, steady, rng)
     for _ in range(_EXACT_ROUNDS if exact else _GREEDY_ROUNDS):
         high, worth = columns.solve()
         if high - low <= _CLOSED * high:
@@ -186,17 +188,19 @@ class _Columns:
     def __init__(self, part: Part) -> None:
         self._part = part
         self.costs: list[float] = []
-        self._fills: list[Array] = []
+        self._fills: list[tuple[npt.NDArray[np.intp], Array]] = []
         self._known: set[bytes] = set()
 
-    def start(self, caps: Array, worth: Array) -> None:
+    def start(self, caps: Array, worth: Array, rng: np.random.Generator) -> None:
         """Begin with nodes of one shape each, and with whole packings."""
         for shape, kind in np.argwhere(caps > 0):
             fill = np.zeros(len(self._part.counts))
             fill[shape] = caps[shape, kind]
             self._keep(int(kind), fill)
-        for keenness in (1.0, 1.4):
-            for kind, fill in _packing(self._part, caps, worth, keenness):
+        for number in range(_PACKINGS):
+            keenness = rng.uniform(1.0, 1.6)
+            noise = rng.uniform(0.95, 1.05, len(worth)) if number else 1.0
+            for kind, fill in _packing(self._part, caps, worth * noise, keenness):
                 self._keep(kind, fill)
 
     def add(self, kind: int, fill: Array, worth: Array) -> None:
@@ -206,18 +210,22 @@ class _Columns:
 
     def solve(self) -> tuple[float, Array]:
         """The price with these fillings, and what a pod of each shape is worth then."""
-        matrix = csc_matrix(np.array(self._fills).T)
+        rows = np.concatenate([rows for rows, _ in self._fills])
+        values = np.concatenate([values for _, values in self._fills])
+        starts = np.cumsum([0, *(len(rows) for rows, _ in self._fills)])
+        matrix = csc_matrix((values, rows, starts), shape=(len(self._part.counts), len(self._fills)))
         solved = linprog(self.costs, A_ub=-matrix, b_ub=-self._part.counts, method="highs")
         if solved.status:
             raise ValueError(f"no bound: {solved.message}")
         return float(solved.fun), np.maximum(0.0, -np.asarray(solved.ineqlin.marginals))
 
     def _keep(self, kind: int, fill: Array) -> None:
-        key = bytes([kind]) + fill.tobytes()
+        rows = np.flatnonzero(fill)
+        key = bytes([kind]) + rows.tobytes() + fill[rows].tobytes()
         if key not in self._known:
             self._known.add(key)
             self.costs.append(float(self._part.prices[kind]))
-            self._fills.append(fill)
+            self._fills.append((rows, fill[rows]))
 
 
 def _greedy(
