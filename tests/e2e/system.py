@@ -59,6 +59,7 @@ class RealSystem:
         self.witness = Witness(self.cluster.api)
         self.timeline = WallTimeline()
         self._topic_key = secrets.token_urlsafe(16)
+        self._deliveries = ThreadPoolExecutor(8, "delivery")
         self.azure = AzureSide(
             self.timeline,
             pools,
@@ -66,11 +67,12 @@ class RealSystem:
             latencies=ArmLatencies.brisk(),
             quirks=Quirks(),
             topic_key=self._topic_key,
-            executor=ThreadPoolExecutor(8, "delivery"),
+            executor=self._deliveries,
         )
 
     def __enter__(self) -> RealSystem:
         with ExitStack() as undo:
+            undo.callback(self._deliveries.shutdown, wait=False, cancel_futures=True)
             undo.callback(self.timeline.close)
             self._start(undo)
             self._undo = undo.pop_all()
