@@ -29,6 +29,8 @@ def reconcile(context: Orchestration) -> Steps[Json]:
         return found
     if found["failures"]:
         yield from ledger(context, order, "remember_failure", failures=found["failures"])
+    if found["lost"]:
+        yield from ledger(context, order, "settle", settled=found["lost"])
     if found["starts"]:
         yield from once(context, "start_sagas", {"starts": found["starts"]})
     for ghost in found["ghosts"]:
@@ -55,7 +57,7 @@ def survey(world: World, order: Json) -> Json:
     """What is wrong with the cluster, if anything."""
     config = world.config(order["cluster"])
     if config.mode is Mode.PAUSED:
-        return {"failures": [], "starts": [], "ghosts": [], "suspects": []}
+        return {"failures": [], "starts": [], "ghosts": [], "suspects": [], "lost": {}}
     look = Survey(world, config, order)
     if is_rare_sweep(look.now):
         sweep_leftovers(world, config, look.now)

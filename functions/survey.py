@@ -10,17 +10,18 @@ from functions.durable import Json
 from functions.nodes import holder_of, is_ready, provider_id
 from functions.outcomes import tell
 from functions.planning import operation_id
-from functions.pools import NEVER_JOINED, unjoined
+from functions.pools import GOING, NEVER_JOINED, unjoined
 from functions.world import World, budget_key, may_grow, may_retire
 from shared.adapters.errors import StaleWrite
 from shared.adapters.protocols import Instance, Leftover
+from shared.arrivals import key_of
 from shared.bulk import unpack
 from shared.failures import failure_memory
 from shared.ledger import ARRIVING, failure_entry, moment, stamp
 from shared.model import Config, Mode, Pool, PoolKind, Snapshot
 from shared.pods import is_pending_candidate, is_terminal, owner_kind
 from shared.projection import project
-from shared.provider_id import pool_of
+from shared.provider_id import parse, pool_of
 
 PENDING_TOO_LONG = timedelta(seconds=60)  # the exporter's debounce and Event Grid's first retry are over by then
 SAGA_OVERDUE = timedelta(minutes=10)  # a retirement younger than this is not asked after
@@ -28,6 +29,7 @@ LEFTOVER_AGE = timedelta(minutes=30)
 RARELY = timedelta(minutes=30)  # two ARM lists: leftovers are looked for in one sweep of six
 SWEEP = timedelta(minutes=5)
 MOST_REPAIRS = 8  # per kind and sweep
+MOST_LOST = 100  # instances per growth and sweep
 IDLE = "idle.json"
 LEFTOVERS = "leftovers.json"
 _MIRROR = "kubernetes.io/config.mirror"
@@ -91,6 +93,7 @@ class Survey:
         self.starts: list[Json] = []
         self.ghosts: list[Json] = []
         self.idle: dict[str, datetime] = {}
+        self.lost: dict[str, list[str]] = {}
 
     def run(self) -> Json:
         """The verdict: small, and all empty when nothing is wrong."""
@@ -105,6 +108,7 @@ class Survey:
             "starts": self.starts[: 2 * MOST_REPAIRS],
             "ghosts": self.ghosts[:MOST_REPAIRS],
             "suspects": suspects[:MOST_REPAIRS],
+            "lost": self.lost,
         }
 
     def _acting(self) -> list[Pool]:
@@ -121,8 +125,10 @@ class Survey:
         for pools in by_scope.values():
             found = self.world.compute_of(pools[0]).scale_sets(pools)
             capacities |= {name: scale_set.capacity for name, scale_set in found.items()}
+        waited = self._pools_waited_for()
         for pool in sets:
-            if pool.name in capacities and (capacities[pool.name] != self.counts[pool.name] or pool.name in unready):
+            odd = capacities.get(pool.name) != self.counts[pool.name] or pool.name in unready or pool.name in waited
+            if pool.name in capacities and odd:
                 yield pool
         for pool in self._acting():
             if pool.kind is PoolKind.VM and (
@@ -130,14 +136,36 @@ class Survey:
             ):
                 yield pool
 
+    def _pools_waited_for(self) -> set[str]:
+        """Those of growths whose instances are not all nodes yet."""
+        here = set()
+        for node in self.nodes:
+            machine = parse(str(node.get("spec", {}).get("providerID", "")))
+            if machine is not None:
+                here.add(key_of(self.pool_of[node["metadata"]["name"]], machine.deletion_id))
+        growths = self.view["growths"].values()
+        named = ((growth["pool"], instance) for growth in growths for instance in growth["claimed"])
+        return {pool for pool, instance in named if key_of(pool, instance) not in here}
+
     def _inspect(self, pool: Pool) -> None:
         instances = self.world.compute_of(pool).instances(pool)
+        self._find_lost(pool, instances)
         self._find_unjoined(pool, instances)
         self._find_ghosts(pool, instances)
         if pool.kind is PoolKind.VMSS and not self._in_flight(pool.name) and not self._shrinks(pool.name):
             capacity = self.world.compute_of(pool).scale_set(pool).capacity
             if capacity > len(instances):
                 self.starts.append(self._undo(pool, []))
+
+    def _find_lost(self, pool: Pool, instances: list[Instance]) -> None:
+        """Instances that nodes were expected of and that are no more (evicted while they booted): no supply."""
+        there = {each.instance_id.casefold() for each in instances if each.provisioning_state != GOING}
+        for op, growth in self.view["growths"].items():
+            lost = [name for name in growth["claimed"] if growth["pool"] == pool.name and name.casefold() not in there]
+            if lost:
+                self.lost[op] = lost[:MOST_LOST]
+                growth["claimed"] = [name for name in growth["claimed"] if name not in self.lost[op]]
+                tell("lost on the way", cluster=self.config.cluster, pool=pool.name, op=op, count=len(lost))
 
     def _find_unjoined(self, pool: Pool, instances: list[Instance]) -> None:
         """VMs that never became a node: gone, and remembered, so that the next ones are bought elsewhere first."""

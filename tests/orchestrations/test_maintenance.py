@@ -108,3 +108,17 @@ def test_a_leader_that_died_is_followed_by_the_next_sweep() -> None:
     stage.run(2 * SWEEP)
     assert len(stage.bound()) == 1
     assert stage.ledger()["lead"] is None
+
+
+def test_a_machine_that_is_evicted_before_it_became_a_node_is_replaced_by_the_next_sweep() -> None:
+    slow = Behaviour(quirks=Quirks(), boot=BootTimes(boot=(250.0, 250.0)))
+    stage = Stage(behaviour=slow, timers=True)
+    stage.submit(1)
+    stage.run(2)
+    stage.say(seconds=80)
+    assert stage.machines()["spot"] == 1
+    stage.stand.arm.preempt(stage.stand.arm.truth.live_vms()[0].computer_name, 1.0)
+    stage.run(60)
+    assert stage.machines()["spot"] == 0
+    stage.run(SWEEP)
+    assert sum(stage.machines().values()) == 1
