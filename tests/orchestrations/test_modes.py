@@ -59,3 +59,21 @@ def test_an_invalid_pools_file_is_refused_and_the_last_good_one_stays_in_force()
     stage.run(2)
     stage.say(seconds=200)
     assert stage.machines()["spot"] == 2
+
+
+@pytest.mark.parametrize("mode", ["observe", "paused"])
+def test_nothing_is_written_any_more_though_a_vm_is_on_its_way_out(mode: str) -> None:
+    stage = Stage()
+    stage.submit(1)
+    stage.run(2)
+    stage.say(seconds=200)
+    stage.finish()
+    stage.idle()
+    while not any(path.endswith("/delete") for _, path in stage.arm.writes):
+        stage.run(1)
+    stage.stand.set_pools_file(POOLS.replace("mode: act", f"mode: {mode}"))
+    stage.arm.writes.clear()
+    stage.cluster.writes.clear()
+    stage.run(900)
+    assert stage.machines()["spot"] == 0
+    assert (stage.arm.writes, stage.cluster.writes) == ([], [])
