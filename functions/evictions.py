@@ -86,7 +86,8 @@ def look_afresh(world: World, order: Json) -> Json:
     nodes = tuple(replace(each, evicting_at=told.get(each.name, each.evicting_at)) for each in seen.nodes)
     name = f"looks/{order['event']}.json"
     world.put_snapshot(name, replace(seen, nodes=nodes))
-    sagas, _ = evictions_in({"nodes": order["notices"]}, replace(seen, nodes=nodes), config, now)
+    noticed = replace(seen, nodes=tuple(node for node in nodes if node.name in told))
+    sagas, _ = evictions_in({"nodes": order["notices"]}, noticed, config, now)
     event = f"look:{order['event']}"
     where = {"epoch": seen.epoch, "sequence": seen.sequence, "snapshot": name}
     look = {"cluster": config.cluster, "event": event, **where, "force": True}

@@ -111,7 +111,7 @@ def _awaited(context: Orchestration, order: Json, asked: Json) -> Steps[Json]:
         return {"ok": False, "asked": True, "code": failed["code"], "message": failed["message"]}
     if not asked["ok"]:
         code, sent = asked.get("code") or asked["kind"], bool(tokens) or asked.get("target") is not None
-        return {"ok": False, "asked": sent, "code": code, "message": asked["reason"]}
+        return {"ok": False, "asked": sent, "code": code, "message": asked["reason"], "zone": asked.get("zone", "")}
     return {"ok": True, "asked": True, "code": "", "message": ""}
 
 
@@ -124,6 +124,7 @@ def look_at_growth(context: Orchestration) -> Steps[Json]:
     operation, looks = order["operation"], order.get("looks", 0)
     patience = order.get("patience") or stamp(context.current_utc_datetime + BLIND)
     fields = {"code": operation["code"], "message": operation["message"], "asked_azure": operation["asked"]}
+    fields["zone"] = operation.get("zone", "")
     for _ in range(LOOKS_PER_HISTORY):
         seen = yield from once(context, "inspect_growth", order, **fields)
         looks += 1

@@ -17,11 +17,13 @@ from shared.adapters.errors import NotFound
 from shared.adapters.protocols import ClusterApi
 from shared.bulk import unpack
 from shared.ledger import moment, planning_ledger
-from shared.model import Config, Mode, NodeView, Plan, PodClass, PodRef, PoolKind, Snapshot
+from shared.model import Config, FailureMemory, Ledger, Mode, NodeView, Plan, PodClass, PodRef, PoolKind, Snapshot
 from shared.planning import plan
+from shared.pool_choice import open_zones
 
 LATEST = "latest.json"
 SAMPLE = 20  # pods per class that are read again before anything is bought for the class
+MOST_READ = 200  # pods read one by one; beyond that, one list of all pods without a node is quicker
 VM_CHUNK = 8  # stand-alone VMs per growth: each has an operation of its own to await
 SET_CHUNK = 100  # scale set VMs per growth: what a placement group takes, and few enough to name in the ledger
 WAITING = "DisruptionBudget"  # how `shared.retirement` begins the reason of a node that has to wait its turn
@@ -42,9 +44,10 @@ def make_plan(world: World, order: Json) -> Json:
     settled = arrivals.arrived(snapshot, known)
     view = arrivals.without_arrived(known, settled, snapshot)
     now = moment(order["now"])
-    decided = plan(snapshot, config, planning_ledger(view, now), now)
+    ledger = planning_ledger(view, now)
+    decided = plan(snapshot, config, ledger, now)
     found = {"settled": settled, "snapshot": name, "idle_waiting": _some_wait(decided)}
-    made = {**base, **_to_begin(order, config, snapshot, decided), **found}
+    made = {**base, **_to_begin(order, config, snapshot, ledger, decided), **found}
     _store(world, order, config, decided, made)
     return made
 
@@ -54,11 +57,14 @@ def verify_pending(world: World, order: Json) -> Json:
     snapshot = world.snapshot(order["cluster"], order["snapshot"])
     wanted = _bought_for(world.document(order["cluster"], order["plan"]))
     api = world.api(order["cluster"])
-    if all(_waits(api, pod) for group in snapshot.pending for pod in _sample(group, wanted)):
+    sample = [pod for group in snapshot.pending for pod in _sample(group, wanted)]
+    if len(sample) <= MOST_READ and all(_waits(api, pod) for pod in sample):
         return {"dropped": 0}
     waiting = _waiting_now(api)
     kept = [PodClass(each.shape, tuple(pod for pod in each.pods if pod.uid in waiting)) for each in snapshot.pending]
     dropped = sum(len(pods.pods) for pods in snapshot.pending) - sum(len(pods.pods) for pods in kept)
+    if not dropped:
+        return {"dropped": 0}
     name = f"verified/{order['plan']}"
     world.put_snapshot(name, replace(snapshot, pending=tuple(pods for pods in kept if pods.pods)))
     return {"dropped": dropped, "snapshot": name}
@@ -76,9 +82,9 @@ def _some_wait(decided: Plan) -> bool:
     return held or len(decided.retirements) > MOST_STARTS
 
 
-def _to_begin(order: Json, config: Config, snapshot: Snapshot, decided: Plan) -> Json:
+def _to_begin(order: Json, config: Config, snapshot: Snapshot, ledger: Ledger, decided: Plan) -> Json:
     name = f"{operation_id(order['cluster'], order['holder'], str(order['generation']))}.json"
-    growths = list(_growths(order, config, decided))[:MOST_STARTS]
+    growths = list(_growths(order, config, decided, ledger.failures))[:MOST_STARTS]
     nodes = {node.name: node for node in snapshot.nodes}
     retirements = [
         _retirement(order, config, nodes[going.node], going.reason, name)
@@ -102,7 +108,7 @@ def operation_id(*parts: str) -> str:
     return hashlib.sha256("|".join(parts).encode()).hexdigest()[:10]
 
 
-def _growths(order: Json, config: Config, decided: Plan) -> Iterable[Json]:
+def _growths(order: Json, config: Config, decided: Plan, failures: tuple[FailureMemory, ...]) -> Iterable[Json]:
     wanted = Counter({delta.pool: delta.add for delta in decided.deltas})
     wanted.update(decided.top_up)
     for pool in config.pools:
@@ -116,6 +122,7 @@ def _growths(order: Json, config: Config, decided: Plan) -> Iterable[Json]:
                 "add": min(size, wanted[pool.name] - start),
                 "kind": pool.kind.value,
                 "budget": budget_key(pool),
+                "zones": open_zones(pool, failures, moment(order["now"])),
             }
 
 
@@ -193,7 +200,8 @@ def _sample(group: PodClass, wanted: frozenset[tuple[str, str, str]]) -> list[Po
 
 
 def _waiting_now(api: ClusterApi) -> frozenset[str]:
-    """The uids of all pods without a node: read only when the sample has shown that the snapshot is out of date."""
+    """The uids of all pods without a node: read only when a sample has shown that the snapshot is out of date, or would
+    be so large that it is no saving."""
     found, _ = api.list("/api/v1/pods", field_selector="spec.nodeName=")
     return frozenset(pod["metadata"]["uid"] for pod in found if "deletionTimestamp" not in pod["metadata"])
 

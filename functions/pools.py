@@ -13,7 +13,7 @@ from functions.outcomes import Json, no, tell
 from functions.world import World, may_grow
 from shared.adapters.errors import CapacityMissing, NotFound, OutsideError, Rejected
 from shared.adapters.protocols import Instance
-from shared.failures import failure_memory
+from shared.failures import failure_memory, is_zonal
 from shared.ledger import failure_entry, moment
 from shared.model import Pool, PoolKind
 from shared.names import CLUSTER_TAG, CONFIG_CONTAINER, OPERATION_TAG, POOL_TAG
@@ -135,8 +135,9 @@ def _failures(pool: Pool, order: Json, failed: list[Instance], good: int) -> Jso
     if order["code"] == "mode":
         return {"failures": [], "again": False}
     now = moment(order["now"])
-    named = [(order["code"], order["message"], "")] if order["code"] else []
-    named += [(each.failure or FAILED, "", each.zone) for each in failed]
+    named = [(each.failure or FAILED, "", each.zone) for each in failed]
+    if order["code"] and not any(code == order["code"] and zone and is_zonal(code) for code, _, zone in named):
+        named = [(order["code"], order["message"], order.get("zone", "")), *named]
     if good < order["add"] and not named:
         named = [(MISSING, "", "")]
     memories = [failure_memory(code, message, pool, now, zone) for code, message, zone in named]
@@ -165,18 +166,28 @@ def _create_vms(world: World, pool: Pool, order: Json) -> Json:
     template = _template(world, pool)
     tags = {CLUSTER_TAG: order["cluster"], POOL_TAG: pool.name, OPERATION_TAG: order["op"]}
     tokens: list[str] = []
-    for number, name in enumerate(names):
-        zone = pool.zones[number % len(pool.zones)] if pool.zones else ""
+    refusals: dict[str, Json] = {}
+    for name, zone in _placed(names, order.get("zones") or list(pool.zones)):
+        if zone in refusals:
+            continue
         try:
             tokens.append(compute.begin_create_vm(pool, name, zone, tags, template))
         except CapacityMissing as error:
-            return {**no("capacity", error.message[:500], code=error.code), "tokens": tokens, "target": len(names)}
+            refusals[zone] = no("capacity", error.message[:500], code=error.code, zone=zone)
+            if not is_zonal(error.code):
+                break
         except OutsideError:
             if not tokens:
                 raise
             break
     tell("machines asked", cluster=order["cluster"], pool=pool.name, op=order["op"], count=len(tokens))
-    return {"tokens": tokens, "target": strangers + len(tokens)}
+    refused = next(iter(refusals.values()), {})
+    return {**refused, "tokens": tokens, "target": strangers + len(tokens)}
+
+
+def _placed(names: list[str], zones: list[str]) -> list[tuple[str, str]]:
+    """Each name in its zone, in turns: asked again, it is the same one."""
+    return [(name, zones[number % len(zones)] if zones else "") for number, name in enumerate(names)]
 
 
 def _template(world: World, pool: Pool) -> Json:

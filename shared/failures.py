@@ -48,6 +48,12 @@ _UNNAMED = 5 * MINUTE
 """An error that nobody has named says something about its pool alone: long enough to try elsewhere first."""
 
 
+def is_zonal(code: str) -> bool:
+    """Whether the code speaks about the zone that was asked for, and about no other."""
+    rule = _RULES.get(code)
+    return rule is not None and rule.zonal
+
+
 def failure_memory(code: str, message: str, pool: Pool, now: datetime, zone: str = "") -> FailureMemory | None:
     """What to remember of Azure's `code` for `pool`, or None when it does not speak about capacity.
 

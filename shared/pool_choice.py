@@ -115,6 +115,12 @@ def _barred(pool: Pool, failures: Sequence[FailureMemory], now: datetime) -> str
     return f"RecentFailure: {last.code} for {what} until {last.until:%H:%M:%SZ}"
 
 
+def open_zones(pool: Pool, failures: Sequence[FailureMemory], now: datetime) -> list[str]:
+    """The pool's zones that Azure has not refused lately; all of them if it has refused each."""
+    shut = {failure.zone for failure in failures if failure.until > now and _concerns(failure, pool)}
+    return [zone for zone in pool.zones if zone not in shut] or list(pool.zones)
+
+
 def _concerns(failure: FailureMemory, pool: Pool) -> bool:
     if failure.pool not in {"", pool.name}:
         return False

@@ -129,3 +129,12 @@ def test_a_second_notice_for_a_node_that_stayed_is_heard() -> None:
     warn(stage, node)
     stage.run(20)
     assert len(stage.orchestrations("replace_evicted")) == 2
+
+
+def test_a_hundred_notices_at_once_stay_within_what_an_activity_may_answer() -> None:
+    stage = running(100, POOLS.replace("max: 10", "max: 100"))
+    nodes = [node["metadata"]["name"] for node in stage.nodes()]
+    for node in nodes:
+        warn(stage, node)
+    stage.run(120)
+    assert len({view.id for view in stage.orchestrations("replace_evicted")}) == len(nodes)

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from local.arm.faults import Fault
 from local.web import Request
 from tests.orchestrations.stage import POOLS, Stage
 
@@ -84,3 +85,28 @@ def test_a_sweep_that_took_long_does_not_bring_an_older_picture_back() -> None:
     stage.host.client_start("admit", {**old, "epoch": 1, "sequence": 0}, "sweep:old")
     stage.run(5)
     assert stage.ledger()["snapshot"] == known
+
+
+def test_a_growth_that_had_to_wait_is_not_larger_for_what_went_meanwhile() -> None:
+    stage = grown(3)
+    stage.stand.arm.faults.add(Fault("scale_set.update", "spot", code="TooManyRequests", retry_after=60))
+    stage.submit(2, prefix="more")
+    stage.run(2)
+    stage.say(seconds=5)
+    for vm in list(stage.stand.arm.truth.live_vms())[:2]:
+        stage.stand.arm.preempt(vm.computer_name, 1.0)
+    stage.run(200)
+    assert stage.machines()["spot"] == 3 - 2 + 2
+
+
+def test_a_burst_of_many_shapes_is_looked_at_by_one_list() -> None:
+    stage = Stage(POOLS.replace("max: 10", "max: 500"))
+    for number in range(100):
+        stage.submit(3, prefix=f"shape-{number}", cpu=f"{1000 + number}m")
+    stage.run(2)
+    event = stage.event()
+    stage.cluster.requests = 0
+    stage.publisher.publish([event])
+    stage.run(1)
+    assert stage.cluster.requests == 1
+    assert stage.orchestrations("grow_pool")

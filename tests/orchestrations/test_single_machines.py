@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import orjson
+import pytest
 
 from local.arm.faults import Fault
+from local.arm.faults import Stage as Stage_
 from local.arm.pools import vm_template
 from shared.names import CONFIG_CONTAINER
 from tests.orchestrations.stage import POOLS, Stage
@@ -12,8 +14,8 @@ from tests.orchestrations.stage import POOLS, Stage
 VMS = POOLS.replace("resource: spot\n", "resource: spot\n    kind: vm\n    template: vm.json\n")
 
 
-def stage_of_vms() -> Stage:
-    stage = Stage(VMS)
+def stage_of_vms(pools: str = VMS) -> Stage:
+    stage = Stage(pools)
     pool = stage.config.pool("spot")
     assert pool is not None
     stage.store.put(CONFIG_CONTAINER, "vm.json", orjson.dumps(vm_template(pool)))
@@ -51,3 +53,15 @@ def test_a_template_that_is_missing_is_told_by_name_and_another_pool_serves() ->
     stage.run(2)
     stage.say(seconds=300)
     assert stage.machines() == {"spot": 0, "regular": 1}
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_a_zone_without_room_says_nothing_about_the_others(how: Stage_) -> None:
+    stage = stage_of_vms(VMS.replace("template: vm.json\n", 'template: vm.json\n    zones: ["1", "2"]\n'))
+    stage.stand.arm.faults.add(Fault("vm.create", code="ZonalAllocationFailed", stage=how))
+    stage.submit(4)
+    stage.run(2)
+    stage.say(seconds=400)
+    assert len(stage.bound()) == 4
+    assert [entry["zone"] for entry in stage.ledger()["failures"]] == ["1"]
+    assert stage.machines() == {"spot": 4, "regular": 0}
