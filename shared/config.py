@@ -223,7 +223,8 @@ def _pools(written: Mapping[str, Any], problems: list[Problem]) -> dict[str, Poo
     found: dict[str, Pool] = {}
     for path, fields in written.get("pools", {}).items():
         shape, reserved = _capacity(fields, path, problems)
-        found[path] = _pool(fields, shape, reserved, _scope(azure, fields.get("azure")), mode)
+        pool = _pool(fields, shape, reserved, _scope(azure, fields.get("azure")), mode)
+        found[path] = dataclasses.replace(pool, cluster=written.get("cluster", ""))
     return found
 
 

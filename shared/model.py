@@ -221,6 +221,7 @@ class Pool:
     template: str
     mode: Mode
     azure: AzureScope | None
+    cluster: str = ""  # whose pool it is: another cluster may have one of the same name in the same resource group
 
     @property
     def allocatable(self) -> dict[str, int]:

@@ -76,7 +76,7 @@ def belongs(body: Json, pool: Pool) -> bool:
         holder = str(body.get("properties", {}).get("virtualMachineScaleSet", {}).get("id", ""))
         return holder.lower().endswith(f"/virtualmachinescalesets/{pool.resource.lower()}")
     named = str(body["name"]).lower().startswith(f"{pool.resource.lower()}-")
-    return named and (body.get("tags") or {}).get(POOL_TAG) == pool.name
+    return named and _tagged(body.get("tags") or {}, pool)
 
 
 def leftover_of(body: Json, kind: str, pools: Iterable[Pool]) -> Leftover | None:
@@ -159,19 +159,25 @@ def _dies_though_not_ours(disk: Json, body: Json, *, uniform: bool) -> bool:
 
 
 def _made_for(name: str, tags: Mapping[str, str], pool: Pool) -> bool:
-    if tags.get(POOL_TAG) == pool.name and CLUSTER_TAG in tags:
+    if CLUSTER_TAG in tags and _tagged(tags, pool):
         return True
     return _os_disk_name(pool.kind, pool.resource.lower()).fullmatch(name.lower()) is not None
+
+
+def _tagged(tags: Mapping[str, str], pool: Pool) -> bool:
+    """By our tags; a pool that does not know its cluster (in a test, say) asks for none."""
+    return tags.get(POOL_TAG) == pool.name and pool.cluster in {"", tags.get(CLUSTER_TAG)}
 
 
 @lru_cache(maxsize=1024)
 def _os_disk_name(kind: PoolKind, resource: str) -> re.Pattern[str]:
     """OS disks as Azure names them for scale sets (<set>_<set>_<number>_OsDisk_1_<32 hex digits>, or with eight hex
-    digits in a Flexible set), and as `vm_body` names them for VMs; narrow, so that nobody else's disk fits."""
+    digits in a Flexible set), and for VMs as `vm_body` does (<prefix>-<operation>-<number>_OsDisk); narrow, so that
+    nobody else's disk fits."""
     own = re.escape(resource)
     if kind is PoolKind.VMSS:
         return re.compile(rf"{own}_(?:{own}_\d+|[0-9a-f]{{8}})_osdisk_1_[0-9a-f]{{32}}")
-    return re.compile(rf"{own}-[a-z0-9-]+_osdisk")
+    return re.compile(rf"{own}-[0-9a-f]{{10}}-\d+_osdisk")
 
 
 def _disk_id(disk: Json) -> str:

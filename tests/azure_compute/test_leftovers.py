@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import orjson
 import pytest
 
@@ -21,7 +23,9 @@ HEX = "0123456789abcdef" * 2
         (f"gpu_spot_gpu_spot_0_OsDisk_1_{HEX}", GPU, False),
         ("gpu_gpu_0_OsDisk_1_backup", GPU, False),
         ("gpu-vm_OsDisk", GPU, False),
-        ("solo-op1-0_OsDisk", SOLO, True),
+        ("solo-0a1b2c3d4e-0_OsDisk", SOLO, True),
+        ("solo-primary_OsDisk", SOLO, False),
+        ("solo-db-2_OsDisk", SOLO, False),
         (f"solo-web_OsDisk_1_{HEX}", SOLO, False),
         ("solo_OsDisk", SOLO, False),
     ],
@@ -35,6 +39,14 @@ def test_a_data_disk_is_never_a_leftover_even_with_our_tags() -> None:
     tags = {"sluice-cluster": "training", "sluice-pool": "gpu"}
     body = {"id": "/x/d", "name": f"gpu_gpu_0_OsDisk_1_{HEX}", "tags": tags, "properties": {}}
     assert leftover_of(body, "disk", [GPU]) is None
+
+
+@pytest.mark.parametrize("kind", ["nic", "disk"])
+def test_what_another_cluster_has_tagged_is_not_ours_though_the_pools_have_one_name(kind: str) -> None:
+    tags = {"sluice-cluster": "inference", "sluice-pool": "gpu"}
+    body = {"id": "/x/thing", "name": "thing", "tags": tags, "properties": {"osType": "Linux"}}
+    assert leftover_of(body, kind, [replace(GPU, cluster="training")]) is None
+    assert leftover_of(body, kind, [replace(GPU, cluster="inference")]) is not None
 
 
 def test_somebody_elses_nic_is_not_ours(quick: World) -> None:

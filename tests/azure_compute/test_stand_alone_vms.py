@@ -55,6 +55,15 @@ def test_what_must_not_be_left_to_a_template_is_forced() -> None:
     assert (body["zones"], body["tags"]) == (["3"], {"team": "vision", **OURS})
 
 
+def test_vms_of_another_clusters_pool_of_one_name_are_not_ours(quick: World) -> None:
+    """Their machines never join our cluster: taken for ours, they would be deleted for it."""
+    quick.pools(SOLO)
+    create(quick)
+    quick.advance()
+    mine, theirs = replace(SOLO, cluster="inference"), replace(SOLO, cluster="training")
+    assert [len(quick.compute.instances(of)) for of in (mine, theirs)] == [0, 1]
+
+
 def test_a_template_is_not_changed_by_its_use() -> None:
     template = vm_template(SOLO)
     vm_body(SOLO, "solo-1", "1", OURS, template)
@@ -149,11 +158,12 @@ def test_a_missing_vm_is_not_found(quick: World) -> None:
 def test_a_disk_and_nic_left_behind_are_found_and_deleted(world: World, inherits: bool) -> None:
     world.arm.cloud.quirks = Quirks(os_disk_inherits_tags=inherits)
     world.pools(SOLO)
-    create(world)
+    name = "solo-0a1b2c3d4e-0"  # as `create_vms` names them
+    create(world, name)
     world.advance()
     world.arm.faults.add(Fault("nic.cleanup", stage="async"))
     world.arm.faults.add(Fault("disk.cleanup", stage="async"))
-    world.compute.begin_delete(SOLO, ["solo-1"])
+    world.compute.begin_delete(SOLO, [name])
     world.advance()
     left = world.compute.leftovers([SOLO])
     assert sorted(one.kind for one in left) == ["disk", "nic"]
