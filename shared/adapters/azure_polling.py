@@ -8,6 +8,7 @@ one such request.
 from __future__ import annotations
 
 import base64
+import uuid
 import zlib
 from typing import Any
 
@@ -22,6 +23,7 @@ from shared.adapters.protocols import OperationStatus
 
 FINISHED = frozenset({"succeeded", "failed", "canceled"})
 _NEEDED_HEADERS = ("azure-asyncoperation", "location")
+_REQUEST_ID = "x-ms-client-request-id"  # the SDK wants one in a token: status requests bear it
 
 
 class OneShotPolling(ARMPolling):
@@ -40,7 +42,8 @@ class OneShotPolling(ARMPolling):
     def get_continuation_token(self) -> str:
         """The SDK's token without the resource's body and, where a status URL is there, without the result's URL.
 
-        Both Azure's signed status URLs and a scale set's body are some kilobytes long.
+        Both Azure's signed status URLs and a scale set's body are some kilobytes long. The id that the request was sent
+        under gives way to one made from the status URL: tokens go into histories, and equal runs have equal histories.
         """
         token = orjson.loads(base64.b64decode(super().get_continuation_token()))
         response = token["data"]["response"]
@@ -48,6 +51,8 @@ class OneShotPolling(ARMPolling):
         kept = next((name for name in _NEEDED_HEADERS if name in headers), "")
         response["headers"] = {kept: headers[kept]} if kept else {}
         response["content"] = "" if kept else _provisioning_state_only(response["content"])
+        status_id = str(uuid.uuid5(uuid.NAMESPACE_URL, headers.get(kept, "")))
+        token["data"]["request"]["headers"][_REQUEST_ID] = status_id
         token["data"]["context"] = {"deserialized_data": None}
         return base64.b64encode(orjson.dumps(token)).decode()
 

@@ -1,5 +1,8 @@
+import base64
 import threading
+import uuid
 
+import orjson
 import pytest
 
 from local.arm import Fault, Quirks
@@ -198,3 +201,11 @@ def test_pools_of_one_name_in_two_clusters_do_not_take_each_other_for_flexible(q
     quick.grow(mine, 2)
     quick.compute.scale_set(theirs)
     assert len(quick.compute.instances(mine)) == 2
+
+
+def test_the_token_of_an_operation_has_nothing_random_in_it(quick: World) -> None:
+    (gpu,) = quick.pools(pool("gpu"))
+    kind, payload = unpack(quick.compute.begin_capacity(gpu, 1, ""))
+    status_url = orjson.loads(base64.b64decode(payload))["data"]["response"]["headers"]["azure-asyncoperation"]
+    request_id = orjson.loads(base64.b64decode(payload))["data"]["request"]["headers"]["x-ms-client-request-id"]
+    assert (kind, request_id) == ("capacity", str(uuid.uuid5(uuid.NAMESPACE_URL, status_url)))
