@@ -30,6 +30,7 @@ COOLING_LIMIT = 20  # nodes whose retirement was given up a short while ago
 FAILURE_LIMIT = 16
 GROWTH_LIMIT = 24  # growths in flight
 REASON_LENGTH = 100
+GROWTH_FIRST = 120.0  # seconds that a growth which has yet to write keeps everybody else from its pool's lock
 
 INTENDED = "intended"
 ASKED = "asked"
@@ -339,15 +340,24 @@ def _adopt(ledger: ClusterLedger, order: Json) -> Json:
 
 def _lock_pool(ledger: ClusterLedger, order: Json) -> Json:
     """The pool's write lock. `others`: growths of the pool that another saga may have asked Azure for and not seen end;
-    while there are any, capacity without an instance may still be theirs."""
+    while there are any, capacity without an instance may still be theirs. Growths go first: pods wait for them, and the
+    retirements of a busy evening would take the lock from one another for minutes."""
     pool, holder, now = order["pool"], order["holder"], order["now"]
     lock = ledger.locks.get(pool)
     if lock is not None and lock.holder != holder and not _passed(lock.deadline, now):
+        return {"granted": False}
+    if holder not in ledger.growths and _growth_waits(ledger, pool, now):
         return {"granted": False}
     growth = ledger.growths.get(holder)
     others = sum(g.pool == pool and g.stage == ASKED and op != holder for op, g in ledger.growths.items())
     ledger.locks[pool] = Lock(holder, _after(now, order["seconds"]))
     return {"granted": True, "others": others, "growth": asdict(growth) if growth else None}
+
+
+def _growth_waits(ledger: ClusterLedger, pool: str, now: str) -> bool:
+    """Whether a growth has yet to write; one that has not come to it for long may never do."""
+    waiting = [growth for growth in ledger.growths.values() if growth.pool == pool and growth.stage == INTENDED]
+    return any(not _passed(_after(growth.asked, GROWTH_FIRST), now) for growth in waiting)
 
 
 def _unlock_pool(ledger: ClusterLedger, order: Json) -> Json:

@@ -383,3 +383,18 @@ def test_an_instance_is_claimed_once_however_many_came_before_its_turn() -> None
         book.do("settle", settled={op: mine})
     assert len(claimed) == 600
     assert len(set(claimed)) == 600
+
+
+def test_a_growth_that_has_yet_to_write_goes_before_retirements_for_two_minutes_at_most() -> None:
+    book = Book()
+    book.lead()
+    book.grow("g")
+    assert not book.do("lock_pool", pool="p", holder="retirement", seconds=60)["granted"]
+    assert book.do("lock_pool", pool="q", holder="retirement", seconds=60)["granted"]
+    assert book.do("lock_pool", pool="p", holder="g", seconds=60)["granted"]
+    book.do("unlock_pool", pool="p", holder="g", target=2)
+    assert book.do("lock_pool", pool="p", holder="retirement", seconds=60)["granted"]
+    book.do("unlock_pool", pool="p", holder="retirement")
+    book.grow("dead")
+    book.wait(121)
+    assert book.do("lock_pool", pool="p", holder="retirement", seconds=60)["granted"]
