@@ -67,7 +67,7 @@ class Bar:
         return self.figure >= self.limit if self.sense is Sense.AT_LEAST else self.figure <= self.limit
 
     def __str__(self) -> str:
-        shown = "no figure: pods were left unserved" if self.figure is None else f"{self.figure:,.4g}"
+        shown = "no figure: pods were left unserved" if self.figure is None else f"{self.figure:,.5g}"
         return f"{'holds' if self.holds else 'MISSED'}  {self.text}: {shown} ({self.sense.value} {self.limit:,.6g})"
 
 

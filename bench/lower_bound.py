@@ -33,16 +33,16 @@ from bench.workloads import takes
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-EXACT_SHAPES = 120
+EXACT_SHAPES = 60
 """With more shapes than that, an exact search for the best filling doesn't end in time."""
 
-_CLOSED = 2e-5  # of the price: below it, lower and upper bound are called the same
-_EXACT_ROUNDS = 150
+_CLOSED = 1e-4  # of the price: below it, lower and upper bound are called the same
+_EXACT_ROUNDS = 60
 _GREEDY_ROUNDS = 2  # further ones hardly lower the upper bound
-_PACKINGS = 6
+_PACKINGS = 2
 _SHAKES = 2
 _TRUSTS = (1.0, 0.5, 0.2)
-_SEARCH_NODES = 20_000  # of one exact search; its own bound holds even where it is cut short
+_SEARCH_NODES = 2_000  # of one exact search; its own bound holds even where it is cut short
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +283,7 @@ def _price_exactly(part: Part, caps: Array, worth: Array, columns: _Columns) -> 
             integrality=np.ones(len(rows)),
             bounds=Bounds(0, caps[rows, kind]),
             constraints=LinearConstraint(part.needs[rows].T, -np.inf, part.rooms[kind]),
-            options={"mip_rel_gap": 5e-6, "node_limit": _SEARCH_NODES},
+            options={"mip_rel_gap": 2e-5, "node_limit": _SEARCH_NODES},
         )
         if solved.x is not None:
             fill = np.zeros(len(worth))
