@@ -1,6 +1,6 @@
 """The bounds that plans are judged by: published in `bounds.json`, computed anew where a workload is not in there.
 
-``python -m bench.bounds [NAME...]`` recomputes and publishes them (all of them: about half an hour).
+``python -m bench.bounds [NAME...]`` recomputes and publishes them (all of them: about a quarter of an hour).
 """
 
 from __future__ import annotations
