@@ -49,7 +49,10 @@ def _kubeconfig(**changes: object) -> str:
         ("/nowhere/config", "kubeconfig /nowhere/config: there is no such file"),
         ("a: b: c\n", "the kubeconfig: is not YAML"),
         ("- list\n", "the kubeconfig: holds no configuration"),
-        (_kubeconfig(**{"current-context": None}), "has no current-context; set one with kubectl config use-context, of: one"),
+        (
+            _kubeconfig(**{"current-context": None}),
+            "has no current-context; set one with kubectl config use-context, of: one",
+        ),
         (_kubeconfig(**{"current-context": "two"}), "has no context 'two'; it has: one"),
         (_kubeconfig(clusters=[]), "context 'one' cannot be used"),
     ],
