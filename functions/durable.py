@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import azure.durable_functions as df
 
-from functions.outcomes import Step, outcome
+from functions.outcomes import W, outcome
 
-if TYPE_CHECKING:
-    from functions.world import World
 
 Json = dict[str, Any]
 Untyped = Any  # the SDK's own objects, and decoded JSON
@@ -127,7 +125,7 @@ class Registry:
         for function in orchestrators:
             self.blueprint.orchestration_trigger(context_name="context")(function)
 
-    def activity(self, world: World, *steps: Step) -> None:
+    def activity(self, world: W, *steps: Callable[[W, Json], Json]) -> None:
         """Register steps as activities that answer with values."""
         for step in steps:
             self.blueprint.activity_trigger(input_name="order")(outcome(world, step))

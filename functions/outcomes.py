@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from shared.adapters import errors
 
-if TYPE_CHECKING:
-    from functions.world import World
-
 Json = dict[str, Any]
-Step = Callable[["World", Json], Json]
+W = TypeVar("W")  # whatever the steps share: this module need not know
 LOG = logging.getLogger("sluice")
 
 THROTTLED = "throttled"
@@ -59,7 +56,7 @@ class Busy(Exception):
         self.reason = reason
 
 
-def outcome(world: World, step: Step) -> Callable[[Json], Json]:
+def outcome(world: W, step: Callable[[W, Json], Json]) -> Callable[[Json], Json]:
     """The step as an activity that answers {"ok": true, ...}, or the refusal as a value."""
 
     def activity(order: Json) -> Json:
