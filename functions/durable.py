@@ -14,7 +14,6 @@ import azure.durable_functions as df
 
 from functions.outcomes import W, outcome
 
-
 Json = dict[str, Any]
 Untyped = Any  # the SDK's own objects, and decoded JSON
 T = TypeVar("T")
