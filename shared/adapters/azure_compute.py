@@ -11,15 +11,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import tenacity
 from azure.core import MatchConditions
-from azure.core.exceptions import ServiceResponseError
 from azure.core.pipeline import policies
 from azure.core.rest import HttpRequest
 from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
 
 from shared.adapters import azure_parsing as parsing
-from shared.adapters.azure_errors import translated
+from shared.adapters.azure_errors import short_retries, translated
 from shared.adapters.azure_polling import OneShotPolling, pack, unpack
 from shared.adapters.errors import NotFound, Rejected, StaleWrite
 from shared.adapters.protocols import Instance, Json, Leftover, OperationStatus, ScaleSet
@@ -89,13 +87,7 @@ class AzureCompute:
         self._scope = scope
         self._endpoint = endpoint.rstrip("/")
         self._flexible: dict[tuple[str, str], bool] = {}
-        self._retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(2),
-            wait=tenacity.wait_fixed(0.2),
-            retry=tenacity.retry_if_exception_type(ServiceResponseError),
-            sleep=sleep,
-            reraise=True,
-        )
+        self._retrying = short_retries(sleep)
 
     def close(self) -> None:
         """Close the connections; Functions never do, tests and short commands should."""

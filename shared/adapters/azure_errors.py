@@ -7,16 +7,18 @@ classification of Karpenter's Azure provider; quota refusals come as OperationNo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import orjson
+import tenacity
 from azure.core.exceptions import (
     AzureError,
     ClientAuthenticationError,
     HttpResponseError,
     ServiceRequestError,
+    ServiceResponseError,
 )
 
 from shared.adapters.errors import (
@@ -134,3 +136,14 @@ def _parsed(text: str) -> Any:  # noqa: ANN401 - an error body may be any JSON, 
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
+
+
+def short_retries(sleep: Callable[[float], None]) -> tenacity.Retrying:
+    """One more try, at once, of a read whose connection broke before the answer: idle connections do that."""
+    return tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(2),
+        wait=tenacity.wait_fixed(0.2),
+        retry=tenacity.retry_if_exception_type(ServiceResponseError),
+        sleep=sleep,
+        reraise=True,
+    )

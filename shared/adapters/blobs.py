@@ -10,11 +10,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import tenacity
 from azure.core import MatchConditions
-from azure.core.exceptions import HttpResponseError, ResourceExistsError, ServiceResponseError
+from azure.core.exceptions import HttpResponseError, ResourceExistsError
 
-from shared.adapters.azure_errors import translate, translated
+from shared.adapters.azure_errors import short_retries, translate, translated
 from shared.adapters.errors import NotFound, StaleWrite
 from shared.adapters.protocols import Blob
 
@@ -56,13 +55,7 @@ class AzureBlobStore:
         self._service = service
         self._containers: dict[str, ContainerClient] = {}
         self._blob = lru_cache(CLIENTS_KEPT)(self._make_blob_client)
-        self._retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(2),
-            wait=tenacity.wait_fixed(0.2),
-            retry=tenacity.retry_if_exception_type(ServiceResponseError),
-            sleep=sleep,
-            reraise=True,
-        )
+        self._retrying = short_retries(sleep)
 
     def close(self) -> None:
         """Close the connections; Functions never do, tests and short commands should."""
