@@ -44,7 +44,7 @@ format: install ## Bring the code into form
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-control-plane: install ## Build the real control plane into the cache (once, about 12 minutes)
+control-plane: install ## Build the real control plane into the cache (once, 6 to 12 minutes)
 	$(PY) -m tests.e2e.control_plane.build
 
 e2e: control-plane ## The end-to-end tests on a real kube-apiserver, scheduler and controller-manager
