@@ -57,14 +57,14 @@ def draw(run: RunRecord, path: Path, title: str) -> None:
         _curve(axis, capacity(run, amount), run.ended, scale, "capacity", "tab:blue", filled=True)
         _curve(axis, demand(run, amount), run.ended, scale, "demand", "tab:red", filled=False)
         axis.set_ylabel(name)
-        axis.legend(loc="upper right")
+        axis.legend(loc="upper left")
     for pool in sorted({machine.pool for machine in run.machines}):
         times, totals = capacity(run, "count", pool)
         axes[2].step([t / scale for t in [*times, run.ended]], [*totals, totals[-1]], where="post", label=pool)
     axes[2].set_ylabel("VMs by pool")
     axes[2].set_xlabel(f"{unit} since the run began")
     if run.machines:
-        axes[2].legend(loc="upper right", fontsize="small")
+        axes[2].legend(loc="upper left", fontsize="small")
     figure.savefig(path)
     plt.close(figure)
 
