@@ -13,14 +13,10 @@ import threading
 from pathlib import Path
 
 from functions.app import create_app
-from local.durable.journal import SqliteJournal
 from local.errors import DONE, UserError
-from local.functions_host import FunctionsHost
-from local.http_server import serve
+from local.functions_host import serve_host
 from local.system.endpoints import FUNCTIONS_PORT, Endpoints
 from local.system.services import services_over_http
-from local.timeline import WallTimeline
-from local.web import Request, Response
 
 
 def main() -> int:
@@ -39,29 +35,15 @@ def main() -> int:
         return error.exit_code
 
 
-class _Door:
-    """Listens before the host is there, since the host must know its own address; 503 until then."""
-
-    def __init__(self) -> None:
-        self.host: FunctionsHost | None = None
-
-    def handle(self, request: Request) -> Response:
-        """See `local.web.Handler`."""
-        return self.host.handle(request) if self.host is not None else Response(503)
-
-
 def _serve(state: Path, port: int) -> int:
-    stop, door = threading.Event(), _Door()
+    stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with serve(door, port=port) as server:
-        timeline = WallTimeline()
-        app = create_app(services_over_http(Endpoints.read(state / "endpoints.json")))
-        journal = SqliteJournal(state / "journal.sqlite")
-        door.host = FunctionsHost(app, timeline, journal=journal, base_url=server.url)
-        _announce(state / FUNCTIONS_PORT, server.port)
-        stop.wait()
-        door.host.close()
+    app = create_app(services_over_http(Endpoints.read(state / "endpoints.json")))
+    server = serve_host(app, port=port, journal_path=state / "journal.sqlite")
+    _announce(state / FUNCTIONS_PORT, server.port)
+    stop.wait()
+    server.close()
     return DONE
 
 
