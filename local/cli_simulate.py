@@ -82,7 +82,7 @@ def _seldom_collected() -> Iterator[None]:
     """A tenth of the time would go into looking for cycles among what a run keeps to its end: its ground truth."""
     before = gc.get_threshold()
     gc.freeze()
-    gc.set_threshold(100_000, 20, 100)
+    gc.set_threshold(2_000, 20, 200)
     try:
         yield
     finally:

@@ -5,18 +5,18 @@ In process, a transport hands each request to a stand-in's handler. Over HTTP, t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
-from typing import Any
+from functools import cache, partial
 
-from azure.core.credentials import AccessToken, AzureKeyCredential
-from azure.core.pipeline.transport import HttpTransport
+from azure.core.credentials import AzureKeyCredential
+from azure.core.pipeline import PipelineRequest
+from azure.core.rest import HttpRequest
 from kubernetes.client import Configuration
 
 from functions.services import Services
-from local.azure_transport import HandlerTransport, NoAuthentication
+from local.azure_transport import HandlerTransport, NoAuthentication, NoCredential
 from local.kube.rest_transport import make_api
 from local.system.endpoints import Endpoints
 from local.timeline import Timeline
@@ -33,14 +33,20 @@ ARM_URL = "https://management.azure.com"
 BLOB_URL = "https://sluice.blob.core.windows.net"
 TOPIC_URL = "https://sluice.westeurope-1.eventgrid.azure.net"
 EVENTS_PATH = "/api/events"
+REQUEST_ID = "x-ms-client-request-id"
 
 
-class NoCredential:
-    """Stand-ins ask for no token; whoever asks for one all the same gets this."""
+class NumberedWrites(NoAuthentication):
+    """Gives writes a request id by number: the SDK's own are drawn from clock and network card, and go into the tokens
+    of operations, and from there into what orchestrations hand on."""
 
-    def get_token(self, *_scopes: str, **_options: Any) -> AccessToken:  # noqa: ANN401 - azure-core's own signature
-        """A token that is worth nothing."""
-        return AccessToken("none", 2**31)
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def on_request(self, request: PipelineRequest[HttpRequest]) -> None:
+        """A poll keeps the id of the write that it asks after."""
+        if request.http_request.method != "GET":
+            request.http_request.headers[REQUEST_ID] = f"00000000-0000-4000-8000-{next(self._numbers):012x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,7 @@ class InProcess:
         self.arm = HandlerTransport(doors.arm, timeline)
         self.blobs = HandlerTransport(doors.blobs, timeline)
         self.topic = HandlerTransport(doors.topic, timeline)
+        self._request_ids = NumberedWrites()
 
     def services(self) -> Services:
         """For the functions."""
@@ -90,7 +97,14 @@ class InProcess:
         )
 
     def _compute(self, scope: AzureScope) -> Compute:
-        return _compute(scope, ARM_URL, self.arm, self.arm.sleep)
+        return make_compute(
+            scope,
+            NoCredential(),
+            endpoint=ARM_URL,
+            transport=self.arm,
+            authentication_policy=self._request_ids,
+            sleep=self.arm.sleep,
+        )
 
 
 def services_over_http(endpoints: Endpoints) -> Services:
@@ -101,7 +115,7 @@ def services_over_http(endpoints: Endpoints) -> Services:
     cluster = KubernetesClusterApi(configured_client(configuration))
     store = make_blob_store(endpoints.blobs, None)
     return Services(
-        compute=cache(lambda scope: _compute(scope, endpoints.arm)),
+        compute=cache(partial(_compute_over_http, endpoints.arm)),
         cluster=lambda _: cluster,
         store=lambda: store,
         clock=lambda: datetime.now(UTC),
@@ -109,13 +123,5 @@ def services_over_http(endpoints: Endpoints) -> Services:
     )
 
 
-def _compute(
-    scope: AzureScope,
-    endpoint: str,
-    transport: HttpTransport[Any, Any] | None = None,
-    sleep: Callable[[float], None] | None = None,
-) -> Compute:
-    more: dict[str, Any] = {} if sleep is None else {"sleep": sleep}
-    return make_compute(
-        scope, NoCredential(), endpoint=endpoint, transport=transport, authentication_policy=NoAuthentication(), **more
-    )
+def _compute_over_http(endpoint: str, scope: AzureScope) -> Compute:
+    return make_compute(scope, NoCredential(), endpoint=endpoint, authentication_policy=NoAuthentication())
