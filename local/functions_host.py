@@ -211,7 +211,8 @@ class FunctionsHost:
         if path.startswith("/admin/functions/") and request.method == "POST":
             return self._admin(path.removeprefix("/admin/functions/"))
         if path == "/admin/host/status":
-            return Response.of_json(200, {"state": "Running"})
+            broken = [str(violation) for violation in self.violations]
+            return Response.of_json(200, {"state": "Running", "violations": broken})
         return Response(404)
 
     def _event_grid(self, request: Request) -> Response:

@@ -134,6 +134,11 @@ class Embedded:
         """What the app's HTTP `status` says."""
         return _exchange("GET", f"{self.functions_url}/api/status")
 
+    def broken_rules(self) -> list[str]:
+        """What the Functions host that runs now saw its functions do against the rules of Durable Functions."""
+        found: list[str] = _exchange("GET", f"{self.functions_url}/admin/host/status")["violations"]
+        return found
+
     def orchestrations(self) -> list[dict[str, Any]]:
         """All orchestrations with their runtimeStatus, by the durable webhook."""
         found: list[dict[str, Any]] = _exchange("GET", f"{self.functions_url}/durabletask/instances/")

@@ -33,6 +33,7 @@ class CrashRun:
         self._jobs: list[str] = []
         self._pods = 0
         self.interrupted: set[str] = set()
+        self.broken: list[str] = []
 
     def fire(self, kills: int) -> None:
         """Submit, wait a moment, kill, start again, `kills` times."""
@@ -41,6 +42,7 @@ class CrashRun:
                 self._submit()
             time.sleep(self._chance.uniform(*ALIVE_SECONDS))
             under_way = self._under_way()
+            self.broken += self._system.broken_rules()
             self._system.kill_functions()
             self.interrupted |= under_way
             self._system.start_functions()
@@ -121,15 +123,16 @@ def _run(out: Path, kills: int, seed: int) -> int:
         say("no more kills; waiting for the world to settle")
         run.settle()
         lost, report = run.unresumed(), finish(system)
-    for line in [*lost, *report["violations"]]:
+    violations = [*run.broken, *report["violations"]]
+    for line in [*lost, *violations]:
         say(f"violation: {line}")
     pods, nodes = report["pods"], report["nodes"]
     say(
         f"{kills} kills, {len(run.interrupted)} orchestrations interrupted, {len(lost)} not resumed;"
         f" {pods['scheduled']} of {pods['submitted']} pods ran on {nodes['created']} nodes, {nodes['left']} left;"
-        f" {len(report['violations'])} violations; {time.monotonic() - began:.0f} s (seed {seed})"
+        f" {len(violations)} violations; {time.monotonic() - began:.0f} s (seed {seed})"
     )
-    return VIOLATIONS if lost or report["violations"] else DONE
+    return VIOLATIONS if lost or violations else DONE
 
 
 if __name__ == "__main__":
