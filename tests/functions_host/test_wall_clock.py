@@ -69,5 +69,8 @@ def test_the_same_port_is_free_again_after_closing():
     first = serve_host(trigger_app(Seen()))
     first.close()
     second = serve_host(trigger_app(Seen()), port=first.port)
-    assert requests.get(f"{second.url}/admin/host/status", timeout=SECONDS).json() == {"state": "Running", "violations": []}
+    assert requests.get(f"{second.url}/admin/host/status", timeout=SECONDS).json() == {
+        "state": "Running",
+        "violations": [],
+    }
     second.close()
