@@ -26,6 +26,9 @@ Mask = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
 
 POD_TOPOLOGY_SPREAD = "PodTopologySpread"
+WAITS = "Waits: it would upset the rules of pods that are planned beside it"
+"""Not now: once those are bound they can't be upset any more, and the next plan serves it."""
+
 ZONE_NOT_CHOOSABLE = "ZoneNotChoosable: one pool per zone serves it"
 
 _MISSING, _UNCERTAIN = -1, -2
@@ -469,7 +472,7 @@ def _not_spread(rulings: _Rulings, place: int) -> str | None:
 def _upset(watched: Iterable[_Spreading], place: int) -> str | None:
     for spreading in watched:
         if spreading.upset_at(place):
-            return f"{POD_TOPOLOGY_SPREAD}: one more such pod in its {_key(spreading)} would upset the spread of others"
+            return WAITS
     return None
 
 

@@ -1,8 +1,10 @@
 """What was packed, held against the rules between pods: every pod is bound on paper, one by one, as it would be.
 
-All nodes of the plan stand, then its pods come: first those without a spread of their own, since nothing keeps them from
-coming first, then the others in rounds, one of each class to each of its nodes at a time. Whoever is refused in the end is taken out and tried everywhere else, on
-one more new node last; such a node is taken only if everything can still be bound with it there.
+All nodes of the plan stand, then its pods come: first those without a spread of their own, since nothing keeps them
+from coming first, then the others in rounds, one of each class to each of its nodes at a time. Whoever is refused in
+the end is taken out and tried everywhere else, on one more new node last; such a node is taken only if everything can
+still be bound with it there. Who would push a value above what a spread of others in the plan allows waits for the
+next plan.
 """
 
 from __future__ import annotations
@@ -12,13 +14,13 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from shared.allocation import Allocation, Question
-from shared.census import POD_TOPOLOGY_SPREAD, Census, Place, has_rules
+from shared.census import WAITS, Census, Place, has_rules
 from shared.packing import Counts, Mask
 
 Content = dict[int, int]  # pods by class
 _Bound = tuple[int, int, int]  # (node, class, pods)
 
-_ROUNDS = 3  # of mending: nodes that turn out empty are given up, which may make room for others
+_ROUNDS = 3  # of mending: who comes first in a group decides for others, and nodes that end empty are given up
 _MOST_TRIALS = 200  # new nodes that are tried for pods which were refused elsewhere
 
 
@@ -38,12 +40,13 @@ class Mending:
 
     def mended(self) -> Allocation:
         """The answer as it holds."""
-        census = self._without_refused()
+        census, _ = self._without_refused()
         for _ in range(_ROUNDS):
             census = self._place_left(census)
-            if not self._give_up_empty_nodes() or not any(self._left):
+            fewer = self._give_up_empty_nodes()
+            census, refused = self._without_refused()
+            if not (fewer or refused) or not any(self._left):
                 break
-            census = self._without_refused()
         sites = len(self._question.sites)
         return Allocation(
             {site: content for site, content in enumerate(self._content[:sites]) if content},
@@ -52,15 +55,15 @@ class Mending:
             {number: self._reasons(number, census) for number, pods in enumerate(self._left) if pods},
         )
 
-    def _without_refused(self) -> Census:
-        """Bind all; take out whom that leaves without a node."""
+    def _without_refused(self) -> tuple[Census, bool]:
+        """Bind all; take out whom that leaves without a node, and say whether there was anybody."""
         census, refused = self._bind(self._content, self._pools)
         for node, number, pods in refused:
             self._content[node][number] -= pods
             if not self._content[node][number]:
                 del self._content[node][number]
             self._left[number] += pods
-        return census
+        return census, bool(refused)
 
     def _give_up_empty_nodes(self) -> bool:
         sites = len(self._question.sites)
@@ -212,5 +215,5 @@ class Mending:
         for pool, state in enumerate(self._question.states):
             place = census.join(self._new_place(pool))
             reason = census.refusal(self._question.shapes[number], place)
-            found[state.pool.name] = reason or f"{POD_TOPOLOGY_SPREAD}: one more node would upset the spread of others"
+            found[state.pool.name] = reason or WAITS
         return found

@@ -5,6 +5,7 @@ Nodes are plain objects with a list of pods; every question walks over all of th
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 from shared.model import PodShape
@@ -29,11 +30,8 @@ def allowed(pod: PodShape, host: Host, hosts: list[Host]) -> bool:
 
 
 def unbindable(pinned: list[tuple[PodShape, Host]], hosts: list[Host]) -> list[tuple[PodShape, Host]]:
-    """Bind each pod to its host in rounds, in each round first those without a spread; returns who waits for ever.
-
-    Nothing keeps a pod without a constraint from coming first, so no plan may need it to come last.
-    """
-    waiting = sorted(pinned, key=lambda each: bool(each[0].spread))
+    """Bind each pod to its host, round after round; returns who waits for ever. Bound pods are on their hosts then."""
+    waiting = list(pinned)
     while True:
         still = []
         for pod, host in waiting:
@@ -44,6 +42,35 @@ def unbindable(pinned: list[tuple[PodShape, Host]], hosts: list[Host]) -> list[t
         if len(still) == len(waiting):
             return still
         waiting = still
+
+
+def bind_all(pinned: list[tuple[PodShape, Host]], hosts: list[Host]) -> list[tuple[PodShape, Host]]:
+    """Bind all in some order of their shapes, those without a spread first, since nothing keeps them from being first.
+
+    Returns who waits for ever in the last order, if there is no order in which nobody does.
+    """
+    shapes = list(dict.fromkeys(pod for pod, _ in pinned))
+    before = [list(host.pods) for host in hosts]
+    stuck = []
+    for order in itertools.permutations(range(len(shapes))):
+        rank = dict(zip(shapes, order, strict=True))
+        stuck = unbindable(sorted(pinned, key=lambda each: (bool(each[0].spread), rank[each[0]])), hosts)
+        if not stuck:
+            break
+        for host, pods in zip(hosts, before, strict=True):
+            host.pods = list(pods)
+    return stuck
+
+
+def disturbed(pinned: list[tuple[PodShape, Host]], hosts: list[Host]) -> list[tuple[PodShape, Host]]:
+    """Bound pods of the plan whose spread does not hold (any more) once all are bound."""
+    found = []
+    for pod, host in pinned:
+        host.pods.remove(pod)
+        if not _spread(pod, host, hosts):
+            found.append((pod, host))
+        host.pods.append(pod)
+    return found
 
 
 def selected(selector, pod: PodShape) -> bool:
