@@ -16,6 +16,7 @@ import numpy as np
 from shared.allocation import Allocation, Question
 from shared.census import WAITS, Census, Place, has_rules
 from shared.packing import Counts, Mask
+from shared.template_node import HOSTNAME_LABEL
 
 Content = dict[int, int]  # pods by class
 _Bound = tuple[int, int, int]  # (node, class, pods)
@@ -177,15 +178,22 @@ class Mending:
         return None
 
     def _pools_by_price(self, number: int) -> list[int]:
-        """Pools that may grow and whose empty node takes the pod, by the price of a pod's share of a full one."""
+        """Pools that may grow and whose empty node takes the pod, by the price of a pod's share of a full one.
+
+        For a group that must share a host those come first whose node holds most of it.
+        """
         question, need = self._question, self._question.needs[number]
         bought = np.bincount(self._pools, minlength=len(question.states)) if self._pools else 0
         open_to = question.mask(number)[: len(question.states)] & (need <= question.kind_rooms).all(axis=1)
         open_to &= question.limits > bought
         asked = need > 0
         fits = np.floor(question.kind_rooms[:, asked] / need[asked]).min(axis=1)
-        share = question.prices / np.clip(fits, 1, min(self._left[number], int(question.most[number])))
-        return sorted(np.flatnonzero(open_to).tolist(), key=lambda pool: (float(share[pool]), pool))
+        held = np.clip(fits, 1, min(self._left[number], int(question.most[number])))
+        share = question.prices / held
+        on_one = any(term.topology_key == HOSTNAME_LABEL for term in question.shapes[number].near)
+        together = held if on_one else np.zeros_like(held)
+        pools = np.flatnonzero(open_to).tolist()
+        return sorted(pools, key=lambda pool: (-float(together[pool]), float(share[pool]), pool))
 
     def _room(self) -> Counts:
         """What each node has left."""
