@@ -27,6 +27,7 @@ run: install ## The whole system on the wall clock: a workload comes, nodes come
 
 simulate: install ## Replay a trace through the whole system on virtual time (TRACE=FILE SEED=n)
 	$(SLUICE) simulate --trace $(TRACE) --pools examples/pools/openb.yaml --seed $(SEED) --report out $(ARGS)
+	$(PY) -m local.system.bars out/report.json
 
 test: install ## The fast tests, under two minutes
 	$(PY) -m pytest -q -n 2 $(ARGS)
