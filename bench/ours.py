@@ -24,6 +24,7 @@ from shared.config import parse_config
 from shared.model import Config, Ledger, NodeView, Plan, PodClass, PodRef, PodShape, Snapshot
 from shared.planning import plan
 from shared.pods import shape_of
+from shared.projection import interest_of
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 MIB = 1024**2
@@ -135,8 +136,10 @@ def config_of(workload: Workload) -> Config:
 def parsed(workload: Workload, seed: int) -> list[ParsedPod]:
     """Every pod of the workload as an object of its own, shuffled."""
     pods = []
-    for kind in workload["pods"]:
-        shape = shape_of(manifest(kind))
+    manifests = [manifest(kind) for kind in workload["pods"]]
+    interest = interest_of(manifests, ())
+    for kind, written in zip(workload["pods"], manifests, strict=True):
+        shape = shape_of(written, interest)
         for number in range(kind["count"]):
             name = f"{kind['name']}-{number:05d}"
             pods.append(ParsedPod(PodRef("default", name, f"uid-{name}"), replace(shape)))

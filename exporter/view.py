@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -12,9 +13,10 @@ from datetime import datetime
 
 from exporter.cache import ClusterCache
 from shared.adapters.protocols import Json
-from shared.model import Config, DaemonShape, NodeView, PodClass, PodRef, PodShape, Snapshot
-from shared.pods import is_pending_candidate, pod_ref, shape_of
-from shared.projection import daemon_shapes, project_node
+from shared.model import Config, DaemonShape, NodeView, PodClass, PodRef, PodSelector, PodShape, Snapshot
+from shared.pod_rules import NO_RULES, NOBODY, Interest, PodRules, rules_of
+from shared.pods import is_pending_candidate, is_terminal, pod_ref, shape_of
+from shared.projection import daemon_selectors, daemon_shapes, project_node
 
 _log = logging.getLogger(__name__)
 
@@ -48,11 +50,17 @@ class ClusterView:
         self._unschedulable: dict[str, str] = {}
         self._daemons: tuple[DaemonShape, ...] = ()
         self._built: dict[PodShape, PodClass] = {}
+        self._rules: dict[str, PodRules] = {}
+        self._daemon_selectors: set[PodSelector] = set()
+        self._interest = NOBODY
 
     def refresh(self, config: Config) -> Changes:
         """Take in what changed in the cache; everything, when `config` is another one than last time."""
         work = self._gather(everything=config is not self._config)
         self._config = config
+        if self._learn_interest(work):
+            # What shapes hold of pods has changed: everything is looked at again, which each new rule costs once.
+            work = _joined(work, self._gather(everything=True))
         if work.daemon_sets is not None:
             self._take_daemons(work.daemon_sets)
         before = {key: self._unschedulable.get(key) for key, _ in work.pods}
@@ -94,14 +102,37 @@ class ClusterView:
             pods, cache.pods.changed = cache.pods.changed, set()
             names, cache.nodes.changed = cache.nodes.changed | cache.pods.changed_nodes, set()
             cache.pods.changed_nodes = set()
-            names = names | cache.nodes.objects.keys() if everything else names
-            daemons = list(cache.daemon_sets.objects.values()) if cache.daemon_sets.changed else None
+            if everything:
+                pods, names = pods | cache.pods.objects.keys(), names | cache.nodes.objects.keys()
+            changed = everything or cache.daemon_sets.changed
+            daemons = list(cache.daemon_sets.objects.values()) if changed else None
             cache.daemon_sets.changed = set()
             return _Work(
                 [(key, cache.pods.objects.get(key)) for key in sorted(pods)],
                 [(name, cache.nodes.objects.get(name), cache.pods.on_node(name)) for name in sorted(names)],
                 daemons,
             )
+
+    def _learn_interest(self, work: _Work) -> bool:
+        """Take in the rules of changed pods and DaemonSets; whether they are about other pods now than before."""
+        for key, pod in work.pods:
+            rules = None if pod is None or is_terminal(pod) else rules_of(pod)
+            if rules is not None and rules != NO_RULES:
+                self._rules[key] = rules
+            else:
+                self._rules.pop(key, None)
+        if work.daemon_sets is not None:
+            self._learn_daemons(work.daemon_sets)
+        in_play = {selector for rules in set(self._rules.values()) for selector in rules.selectors()}
+        selectors = in_play | self._daemon_selectors
+        if selectors == self._interest.selectors:
+            return False
+        self._interest = Interest(selectors)
+        return True
+
+    def _learn_daemons(self, daemon_sets: list[Json]) -> None:
+        with contextlib.suppress(ValueError):  # a malformed one is told of when their shapes are taken
+            self._daemon_selectors = daemon_selectors(daemon_sets)
 
     def _take_pod(self, key: str, pod: Json | None) -> None:
         shape = self._waiting.pop(key, None)
@@ -111,7 +142,7 @@ class ClusterView:
         if pod is None or not is_pending_candidate(pod):
             return
         try:
-            shape = shape_of(pod)
+            shape = shape_of(pod, self._interest)
         except ValueError as error:
             _log.error("pod %s is left out: %s", key, error)
             return
@@ -133,7 +164,7 @@ class ClusterView:
             self._nodes.pop(name, None)
             return None
         try:
-            view = project_node(node, pods, config)
+            view = project_node(node, pods, config, interest=self._interest)
         except ValueError as error:
             _log.error("node %s stays as it was: %s", name, error)
             return self._nodes.get(name)
@@ -142,7 +173,7 @@ class ClusterView:
 
     def _take_daemons(self, daemon_sets: list[Json]) -> None:
         try:
-            self._daemons = daemon_shapes(daemon_sets)
+            self._daemons = daemon_shapes(daemon_sets, self._interest)
         except ValueError as error:
             _log.error("the DaemonSets stay as they were: %s", error)
 
@@ -151,6 +182,13 @@ class ClusterView:
             refs = self._classes[shape].values()
             self._built[shape] = PodClass(shape, tuple(sorted(refs, key=_order)))
         return self._built[shape]
+
+
+def _joined(first: _Work, then: _Work) -> _Work:
+    """Two looks as one: what was gone at the first is not in the second."""
+    pods = {**dict(first.pods), **dict(then.pods)}
+    nodes = {node[0]: node for node in (*first.nodes, *then.nodes)}
+    return _Work(list(pods.items()), list(nodes.values()), then.daemon_sets)
 
 
 def _order(ref: PodRef) -> tuple[str, str, str]:

@@ -10,8 +10,8 @@ served is it done again, one priority after the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,55 +29,107 @@ _MOST_LEVELS = 16  # priorities below the sixteenth are served together
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What became of each class (a row): pods by site, the nodes to buy (pool, pods by class), and pods `left` over."""
+    """What became of each class (a row): pods by site, the nodes to buy (pool, pods by class), and pods `left` over.
+
+    `refusals`: for classes with pods left, what rules between pods say against a new node, by pool.
+    """
 
     on_sites: dict[int, dict[int, int]]
     bought: list[tuple[int, dict[int, int]]]
     left: list[int]
+    refusals: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
 
-def allocate(classes: Sequence[PodClass], sites: Sequence[Site], states: Sequence[PoolState]) -> Allocation:
-    """Place all pods of these classes as well as may be."""
-    problem = _Problem(classes, sites, states)
-    allocation = _Attempt(problem).run([list(range(len(classes)))])
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Pods of one class that are packed as a class of their own.
+
+    `limits` says how many of them one node may have, by column (pools, then sites); None: what it has room for.
+    """
+
+    number: int
+    pods: int
+    limits: Counts | None = None
+
+
+class Question:
+    """Classes, sites and pools in numbers: the needs of classes, the rooms of sites and of new nodes."""
+
+    def __init__(self, classes: Sequence[PodClass], sites: Sequence[Site], states: Sequence[PoolState]) -> None:
+        self.sites, self.states = sites, states
+        self.shapes = [each.shape for each in classes]
+        self.pods = [len(each.pods) for each in classes]
+        rooms = [(site.free, site.host_ports) for site in sites]
+        kinds = [(state.template.free, state.template.host_ports) for state in states]
+        axes = Axes(self.shapes, [*rooms, *kinds])
+        self.needs, self.most = axes.needs(self.shapes), axes.most(self.shapes)
+        self.site_rooms, self.kind_rooms = axes.rooms(rooms), axes.rooms(kinds)
+        self.prices = effective_prices([state.pool for state in states], self.kind_rooms)
+        self.limits = np.array([state.room for state in states], dtype=np.int64)
+        grounds = [*(state.template.grounds for state in states), *(site.grounds for site in sites)]
+        self._matcher = Matcher(grounds, self.shapes)
+
+    def mask(self, number: int) -> Mask:
+        """Where the class may go by labels and taints: pools first, then sites."""
+        return self._matcher.mask(self.shapes[number])
+
+    def site_column(self, site: int) -> int:
+        """A site's place in a mask."""
+        return len(self.states) + site
+
+    def alike(self, column: int) -> int:
+        """A number that two columns of one ground share just when no pod can tell them apart."""
+        return self._matcher.alike(column)
+
+
+def pack(question: Question, parts: Sequence[Part], clashes: Mask | None = None) -> Allocation:
+    """Place the parts (the rows of the answer) as well as may be; `clashes`: which must not share a node."""
+    problem = _Problem(question, parts, clashes)
+    allocation = _Attempt(problem).run([list(range(len(parts)))])
     if problem.unfair(allocation):
         allocation = _Attempt(problem).run(problem.levels())
     return allocation
 
 
 class _Problem:
-    """The question in numbers, unchanged by attempts to answer it."""
+    """The question with its classes in parts, unchanged by attempts to answer it."""
 
-    def __init__(self, classes: Sequence[PodClass], sites: Sequence[Site], states: Sequence[PoolState]) -> None:
-        self.sites, self.states = sites, states
-        self.shapes = [each.shape for each in classes]
-        self.priorities = [shape.priority for shape in self.shapes]
-        self.counts = np.array([len(each.pods) for each in classes], dtype=np.int64)
-        templates = [state.template for state in states]
-        rooms = [(site.free, site.host_ports) for site in sites]
-        kinds = [(template.free, template.host_ports) for template in templates]
-        axes = Axes(self.shapes, [*rooms, *kinds])
-        self.needs, self.alone = axes.needs(self.shapes), axes.alone(self.shapes)
-        self.site_rooms = axes.rooms(rooms)
-        self._matcher = Matcher(
-            [*(template.grounds for template in templates), *(site.grounds for site in sites)], self.shapes
-        )
-        allowed = np.array([self.mask(row)[: len(states)] for row in range(len(classes))])
-        kind_rooms = axes.rooms(kinds)
-        prices = effective_prices([state.pool for state in states], kind_rooms)
-        self.market = Market(self.needs, self.alone, kind_rooms, prices, allowed)
+    def __init__(self, question: Question, parts: Sequence[Part], clashes: Mask | None) -> None:
+        self.sites, self.states = question.sites, question.states
+        self._question, self._parts = question, parts
+        numbers = [part.number for part in parts]
+        self.priorities = [question.shapes[number].priority for number in numbers]
+        self.counts = np.array([part.pods for part in parts], dtype=np.int64)
+        self.needs, self.site_rooms = question.needs[numbers], question.site_rooms
+        self.clashes = clashes
+        self.clashing = [[]] * len(parts) if clashes is None else [np.flatnonzero(row).tolist() for row in clashes]
+        self.most = question.most[numbers]
+        for row, part in enumerate(parts):
+            if part.limits is not None:
+                self.most[row] = min(self.most[row], max(1, part.limits[: len(self.states)].max(initial=0)))
+        allowed = np.array([self.mask(row)[: len(self.states)] for row in range(len(parts))])
+        self.market = Market(self.needs, self.most, question.kind_rooms, question.prices, allowed, clashes)
         self.suits = fitting(self.market)
-        self.limits = np.array([state.room for state in states], dtype=np.int64)
-        self.rounds = buying_rounds(states, self.market, self.suits)
+        self.limits = question.limits
+        self.rounds = buying_rounds(self.states, self.market, self.suits)
         self.busy, self.fresh = self._sorted_sites()
 
     def mask(self, row: int) -> Mask:
-        """Where the class may go by labels and taints: pools first, then sites."""
-        return self._matcher.mask(self.shapes[row])
+        """Where the part may go: pools first, then sites."""
+        part = self._parts[row]
+        allowed = self._question.mask(part.number)
+        return allowed if part.limits is None else allowed & (part.limits > 0)
+
+    def most_on(self, row: int) -> int | Counts:
+        """How many of the part one node may have: a number, or one for each column."""
+        limits = self._parts[row].limits
+        return (
+            int(self.most[row]) if limits is None else np.minimum(limits, self._question.most[self._parts[row].number])
+        )
 
     def site_column(self, site: int) -> int:
         """A site's place in a mask."""
-        return len(self.states) + site
+        return self._question.site_column(site)
 
     def by_size(self, rows: Sequence[int]) -> list[int]:
         """Rows by priority, then the largest first."""
@@ -131,12 +183,23 @@ class _Problem:
         busy: list[int] = []
         fresh: dict[object, list[int]] = {}
         for number, site in enumerate(self.sites):
-            key = (site.pool, self._matcher.alike(self.site_column(number)), self.site_rooms[number].tobytes())
-            if site.fresh and site.pool in pools and (key in fresh or len(fresh) < _MOST_FRESH_KINDS):
+            column = self.site_column(number)
+            key = (site.pool, self._question.alike(column), self.site_rooms[number].tobytes())
+            if (
+                site.fresh
+                and self._as_new(column, pools.get(site.pool))
+                and (key in fresh or len(fresh) < _MOST_FRESH_KINDS)
+            ):
                 fresh.setdefault(key, []).append(number)
             else:
                 busy.append(number)
         return busy, list(fresh.values())
+
+    def _as_new(self, column: int, pool: int | None) -> bool:
+        """Whether a pool's node that holds nothing yet can be filled as its new ones are."""
+        if pool is None:
+            return False
+        return all(part.limits is None or part.limits[column] == part.limits[pool] for part in self._parts)
 
 
 class _Attempt:
@@ -184,7 +247,14 @@ class _Attempt:
         for row in rows:
             pods = int(self._left[row])
             if pods:
-                placed = stock.place(row, problem.needs[row], pods, problem.mask(row), alone=bool(problem.alone[row]))
+                placed = stock.place(
+                    row,
+                    problem.needs[row],
+                    pods,
+                    problem.mask(row),
+                    most=problem.most_on(row),
+                    clashing=problem.clashing[row],
+                )
                 self._left[row] -= sum(number for _, number in placed)
 
     def _fill_fresh(self, rows: list[int], counts: Counts) -> None:
@@ -194,10 +264,11 @@ class _Attempt:
         kinds = [pools[problem.sites[group[0]].pool] for group in problem.fresh]
         market = Market(
             problem.needs,
-            problem.alone,
+            problem.most,
             problem.site_rooms[[group[0] for group in problem.fresh]],
             problem.market.prices[kinds],
             np.array([problem.mask(row)[columns] for row in range(len(counts))]),
+            problem.clashes,
         )
         limits = np.array([len(group) for group in self._fresh], dtype=np.int64)
         packer = Packer(market, counts, limits, problem.worth(counts))

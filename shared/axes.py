@@ -21,6 +21,9 @@ from shared.predicates import ANY_ADDRESS, PODS, port_key, ports_collide
 Matrix = npt.NDArray[np.float64]
 Room = tuple[Mapping[str, int], Sequence[HostPort]]  # free resources, and the host ports taken
 
+UNBOUNDED = 2**40
+"""How many pods of a class a node takes where nothing but room counts."""
+
 _MOST_ROOM = 2**52
 _TOO_MUCH = float(2**53)
 _NOWHERE = ""  # the axis of every resource that no room offers: it has no place on any node
@@ -58,9 +61,9 @@ class Axes:
                 self._block(matrix[row], taken)
         return matrix
 
-    def alone(self, shapes: Sequence[PodShape]) -> npt.NDArray[np.bool_]:
-        """Which shapes can have one pod to a node only."""
-        return np.array([bool(shape.host_ports) for shape in shapes], dtype=np.bool_)
+    def most(self, shapes: Sequence[PodShape]) -> npt.NDArray[np.int64]:
+        """How many pods of each shape one node can have, if room were no question."""
+        return np.array([1 if shape.host_ports else UNBOUNDED for shape in shapes], dtype=np.int64)
 
     def _need(self, row: Matrix, shape: PodShape) -> None:
         row[0] = 1.0

@@ -86,12 +86,48 @@ class HostPort:
 
 
 @dataclass(frozen=True, slots=True)
+class PodSelector:
+    """Which pods a rule speaks of: those of these namespaces (None: of all) whose labels meet every requirement."""
+
+    namespaces: tuple[str, ...] | None
+    requirements: tuple[Requirement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """A required term of pod affinity or anti-affinity: near, or apart from, such pods by this label of the nodes."""
+
+    selector: PodSelector
+    topology_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A DoNotSchedule constraint: no value of the label may have more than `max_skew` such pods above the poorest one.
+
+    With fewer values than `min_domains` the poorest counts as empty. The last two say which nodes' values count: those
+    that the pod's node affinity allows, and those whose taints it tolerates.
+    """
+
+    selector: PodSelector
+    topology_key: str
+    max_skew: int
+    min_domains: int = 1
+    honors_affinity: bool = True
+    honors_taints: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PodShape:
     """Everything the scheduler looks at: two pods of equal shape are interchangeable, so the shape is the class key.
 
     `requests` are effective (init containers, sidecars and overhead are in), sorted by name, zeros left out; the pod
     itself counts as one of `pods` and is not listed. `affinity` is None without required node affinity; an empty tuple
     matches no node. `not_modelled` names the scheduling rules that this pod uses and the core does not model.
+
+    `near`, `apart` and `spread` are the pod's own rules about other pods. `namespace` and `labels` are what rules of
+    any pod read of this one: an empty namespace means that no rule in play selects it, and labels that no such rule
+    names are left out. `leaving` pods are being deleted, which a spread no longer counts.
     """
 
     requests: tuple[tuple[str, int], ...]
@@ -101,6 +137,12 @@ class PodShape:
     host_ports: tuple[HostPort, ...] = ()
     priority: int = 0
     not_modelled: tuple[str, ...] = ()
+    namespace: str = ""
+    labels: Pairs = ()
+    near: tuple[PodTerm, ...] = ()
+    apart: tuple[PodTerm, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    leaving: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from shared.axes import Matrix
+from shared.axes import UNBOUNDED, Matrix
 
 Vector = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -26,6 +26,7 @@ Content = tuple[tuple[int, int], ...]  # (class, pods of it), in the order of fi
 _KEENNESS = 1.4  # how much a pod's worth counts against the room it takes; 1.1 to 1.6 tie on other workloads, 3 is bad
 _FLUID_ROUNDS = 40  # more gain under 0.1 % of price
 _FLUID_WORK = 4_000_000  # entries of (class, pool) looked at in all those rounds, so that huge inputs get fewer of them
+_URGENCY = 2.0  # of a class that is kept apart: by the share of nodes that it must be on; 1 to 4 tie
 _FEW_PODS = 16  # below, cutting pods and nodes at will says little: a pod's own cheapest share will do
 _PORTION = 4  # a quarter of what would fit at a time: the rest of the room may suit others better
 _TINY = 1e-12
@@ -33,16 +34,18 @@ _TINY = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """Classes of pods (rows of `needs`, `alone` = one to a node) and kinds of nodes (rows of `rooms`, with `prices`).
+    """Classes of pods (rows of `needs`, at most `most` to a node) and kinds of nodes (rows of `rooms`, with `prices`).
 
-    `allowed` says which class may go to which kind by labels and taints; prices are above zero.
+    `allowed` says which class may go to which kind by labels and taints; prices are above zero. `clashes` says which
+    classes must not share a node, if there are any.
     """
 
     needs: Matrix
-    alone: Mask
+    most: Counts
     rooms: Matrix
     prices: Vector
     allowed: Mask
+    clashes: Mask | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,7 @@ class Packer:
         self.left = counts.copy()
         self.limits = limits.copy()
         self._worth = worth
+        self._kept_apart = market.most < UNBOUNDED
 
     def take(self, usable: Mask) -> list[Bin]:
         """Take nodes for classes with pods left; `usable` (classes by kinds) says where each may go, and fits."""
@@ -135,7 +139,7 @@ class Packer:
             if not offers:
                 return bins
             best = max(offers, key=lambda kind: self._appeal(offers[kind]))
-            if times := self._accept(offers[best]):
+            if times := self._accept(offers[best], usable[:, best]):
                 bins.append(replace(offers[best], times=times))
             del offers[best]
             stale = [best]
@@ -145,34 +149,74 @@ class Packer:
         price = float(self.market.prices[offer.kind])
         return round(offer.worth / price, 9), price, -offer.kind
 
-    def _accept(self, offer: Bin) -> int:
+    def _accept(self, offer: Bin, usable: Mask) -> int:
         """Take what was offered as often as pods and limits still allow: not at all if others took the pods since."""
         times = min(int(self.limits[offer.kind]), *(int(self.left[row]) // pods for row, pods in offer.content))
+        if times > 1 and self._kept_apart.any():
+            times = min(times, self._spared(offer, usable))
         for row, pods in offer.content:
             self.left[row] -= times * pods
         self.limits[offer.kind] -= times
         return times
 
+    def _spared(self, offer: Bin, usable: Mask) -> int:
+        """How often to repeat so that a class that is kept apart, and not in there, still finds enough other nodes."""
+        waiting = usable & (self.left > 0)
+        absent = waiting & self._kept_apart
+        absent[[row for row, _ in offer.content]] = False
+        if not absent.any():
+            return UNBOUNDED
+        return max(1, self._nodes_needed(offer.kind, waiting) - int(self._nodes_apart(absent).max()))
+
+    def _nodes_apart(self, rows: Mask) -> Counts:
+        """Over how many nodes each class must be laid at least, being kept apart."""
+        apart: Counts = -(-self.left[rows] // self.market.most[rows])
+        return apart
+
+    def _nodes_needed(self, kind: int, rows: Mask) -> int:
+        """At least that many nodes of the kind, would it take all of these classes."""
+        load = self.left[rows] @ self.market.needs[rows]
+        room = np.maximum(self.market.rooms[kind], _TINY)
+        return max(int(np.ceil((load / room).max())), int(self._nodes_apart(rows).max()))
+
+    def _eagerness(self, kind: int, rows: Rows) -> Vector:
+        """Worth, and for classes that are kept apart also for how many of the nodes to come they must be on."""
+        eager: Vector = self._worth[rows] ** _KEENNESS
+        apart = self._kept_apart[rows]
+        if apart.any():
+            waiting = np.zeros(len(self.left), dtype=np.bool_)
+            waiting[rows] = True
+            shares = self._nodes_apart(waiting) / self._nodes_needed(kind, waiting)
+            eager[apart] *= (_TINY + shares[apart]) ** _URGENCY
+        return eager
+
     def _offer(self, kind: int, usable: Mask) -> Bin | None:
         rows = np.flatnonzero(usable & (self.left > 0))
-        content = fill(self.market, kind, rows, self.left, self._worth)
+        if not len(rows):
+            return None
+        content = fill(self.market, kind, rows, self.left, self._eagerness(kind, rows))
         if not content:
             return None
         return Bin(kind, content, 1, float(sum(self._worth[row] * pods for row, pods in content)))
 
 
-def fill(market: Market, kind: int, rows: Rows, left: Counts, worth: Vector) -> Content:
-    """What of these classes to put on an empty node: again and again what is worth most for its share of the rest."""
+def fill(market: Market, kind: int, rows: Rows, left: Counts, eager: Vector) -> Content:
+    """What of these classes to put on an empty node: again and again what is worth most for its share of the rest.
+
+    `eager` is what a pod of each of these rows is worth here, sharpened.
+    """
     needs, room = market.needs[rows], market.rooms[kind].copy()
-    pods = np.where(market.alone[rows], np.minimum(left[rows], 1), left[rows])
-    if (pods @ needs <= room).all():
+    pods = np.minimum(left[rows], market.most[rows])
+    clashes = market.clashes[np.ix_(rows, rows)] if market.clashes is not None else None
+    clashes = clashes if clashes is not None and clashes.any() else None
+    if clashes is None and (pods @ needs <= room).all():
         return tuple(zip(rows.tolist(), pods.tolist(), strict=True))
-    eager = worth[rows] ** _KEENNESS
+    places = np.arange(len(rows))
     taken: dict[int, int] = {}
     while len(rows):
         fits = (needs <= room).all(axis=1) & (pods > 0)
         if not fits.all():
-            rows, needs, pods, eager = rows[fits], needs[fits], pods[fits], eager[fits]
+            rows, needs, pods, eager, places = rows[fits], needs[fits], pods[fits], eager[fits], places[fits]
             if not len(rows):
                 break
         shares = needs / np.maximum(room, _TINY)
@@ -182,4 +226,6 @@ def fill(market: Market, kind: int, rows: Rows, left: Counts, worth: Vector) -> 
         pods[best] -= number
         room -= number * needs[best]
         taken[row] = taken.get(row, 0) + number
+        if clashes is not None:
+            pods[clashes[places[best], places]] = 0
     return tuple(taken.items())

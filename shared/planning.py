@@ -7,7 +7,8 @@ from datetime import datetime
 from itertools import islice
 
 from shared import retirement
-from shared.allocation import Allocation, allocate
+from shared.allocation import Allocation
+from shared.census import has_rules
 from shared.model import (
     Config,
     Delta,
@@ -23,8 +24,9 @@ from shared.model import (
     Snapshot,
     Unserved,
 )
+from shared.placing import allocate
 from shared.pool_choice import PoolState, known_price, pool_states, reasons
-from shared.supply import Site, present, sites_of
+from shared.supply import Site, bystanders, present, sites_of
 from shared.template_node import template_of
 
 
@@ -37,7 +39,8 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> P
     states = pool_states(config, templates, present(snapshot, ledger, now), ledger, now)
     sites = sites_of(snapshot, config, ledger, templates, now)
     classes = demand(snapshot)
-    allocation = allocate(classes, sites, states) if classes else Allocation({}, [], [])
+    around = bystanders(snapshot, sites) if any(has_rules(each.shape) for each in classes) else []
+    allocation = allocate(classes, sites, states, around) if classes else Allocation({}, [], [])
     refs = [iter(each.pods) for each in classes]
     fits_existing, fits_upcoming = _placements(allocation, sites, refs)
     deltas = _deltas(allocation, states, refs)
@@ -121,7 +124,8 @@ def _unserved(
 ) -> Iterator[Unserved]:
     for row, count in enumerate(allocation.left):
         if count:
-            yield Unserved(_draw(refs[row], count), reasons(classes[row].shape, states, added))
+            refusals = allocation.refusals.get(row, {})
+            yield Unserved(_draw(refs[row], count), reasons(classes[row].shape, states, added, refusals))
 
 
 def _top_up(

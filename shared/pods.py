@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from shared.model import HostPort, NodeSelectorTerm, PodRef, PodShape, Requirement, Toleration
+from shared.pod_rules import INTER_POD_AFFINITY, NOBODY, Interest, rules_of
 from shared.resources import request_tuple
 
 Json = dict[str, Any]
@@ -60,10 +61,15 @@ def is_pending_candidate(pod: Json) -> bool:
     return _awaits_room(status.get("conditions") or ()) and owner_kind(pod) != "DaemonSet"
 
 
-def shape_of(pod: Json) -> PodShape:
-    """The pod's equivalence class. Also takes a pod template. Raises ValueError naming a malformed quantity."""
+def shape_of(pod: Json, interest: Interest = NOBODY) -> PodShape:
+    """The pod's equivalence class, `interest` being what the rules in play are about. Also takes a pod template.
+
+    Raises ValueError naming a malformed quantity.
+    """
     spec = pod.get("spec") or _EMPTY
     affinity = spec.get("affinity")
+    rules = rules_of(pod)
+    namespace, labels = interest.read(*_identity(pod)) if interest.selectors else ("", ())
     return _shared(
         PodShape(
             requests=request_tuple(pod),
@@ -72,7 +78,13 @@ def shape_of(pod: Json) -> PodShape:
             tolerations=_tolerations(spec.get("tolerations") or ()),
             host_ports=tuple(sorted(set(_host_ports(spec)), key=_port_order)),
             priority=spec.get("priority") or 0,
-            not_modelled=tuple(_not_modelled(spec)),
+            not_modelled=tuple(_not_modelled(spec, undecided=rules.undecided)),
+            namespace=namespace,
+            labels=labels,
+            near=rules.near,
+            apart=rules.apart,
+            spread=rules.spread,
+            leaving=bool(namespace) and is_terminating(pod),
         )
     )
 
@@ -136,17 +148,18 @@ def _port_order(port: HostPort) -> tuple[int, str, str]:
     return (port.port, port.protocol, port.ip)
 
 
-def _not_modelled(spec: Json) -> Iterator[str]:
+def _identity(pod: Json) -> tuple[str, Json]:
+    meta = pod.get("metadata") or _EMPTY
+    return meta.get("namespace") or "default", meta.get("labels") or _EMPTY
+
+
+def _not_modelled(spec: Json, *, undecided: bool) -> Iterator[str]:
     """Scheduler rules that this pod calls for and the core cannot judge, by the plugin's name where it has one.
 
     A claim counts only until the pod is bound: then the volume follows it. Inline CSI and API volumes never bind.
     """
-    if any(item.get("whenUnsatisfiable") != "ScheduleAnyway" for item in spec.get("topologySpreadConstraints") or ()):
-        yield "PodTopologySpread"
-    affinity = spec.get("affinity") or _EMPTY
-    between_pods = (affinity.get("podAffinity") or _EMPTY, affinity.get("podAntiAffinity") or _EMPTY)
-    if any(rule.get("requiredDuringSchedulingIgnoredDuringExecution") for rule in between_pods):
-        yield "InterPodAffinity"
+    if undecided:
+        yield INTER_POD_AFFINITY
     if not spec.get("nodeName"):
         volumes = spec.get("volumes") or ()
         if any(kind in volume for volume in volumes for kind in _BINDING_VOLUMES):

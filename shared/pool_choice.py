@@ -86,17 +86,28 @@ def buying_rounds(states: Sequence[PoolState], market: Market, suits: Mask) -> l
     return rounds if known.all() else [*rounds, suits]
 
 
-def reasons(shape: PodShape, states: Sequence[PoolState], added: Mapping[str, int]) -> dict[str, str]:
-    """For each pool, why it does not serve the pod; `added` nodes are already decided on."""
-    return {state.pool.name: _reason(shape, state, added.get(state.pool.name, 0)) for state in states}
+def reasons(
+    shape: PodShape, states: Sequence[PoolState], added: Mapping[str, int], refusals: Mapping[str, str]
+) -> dict[str, str]:
+    """For each pool, why it does not serve the pod; `added` nodes are already decided on.
+
+    `refusals` says what rules between pods have against a new node; they are named where the node itself would do.
+    """
+    return {
+        name: _reason(shape, state, added.get(name, 0), refusals.get(name, ""))
+        for state in states
+        for name in (state.pool.name,)
+    }
 
 
-def _reason(shape: PodShape, state: PoolState, added: int) -> str:
+def _reason(shape: PodShape, state: PoolState, added: int, by_rules: str) -> str:
     refusal = template_refusal(shape, state.template) or state.barred
     if refusal:
         return refusal
     if state.room <= added:
         return f"PoolFull: {state.present + added} of {state.pool.maximum} nodes"
+    if by_rules:
+        return by_rules
     return "NodeResourcesFit: amounts of 2**52 and more are not planned with"
 
 

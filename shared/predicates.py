@@ -82,6 +82,13 @@ def node_affinity(shape: PodShape, ground: Ground) -> str | None:
     return _cut(f"NodeAffinity: required node affinity does not match its nodes: {wanted}")
 
 
+def matches_node_affinity(shape: PodShape, ground: Ground) -> bool:
+    """Whether `node_affinity` lets the pod onto the node."""
+    if any(ground.labels.get(key) != value for key, value in shape.node_selector):
+        return False
+    return shape.affinity is None or any(term_matches(term, ground) for term in shape.affinity)
+
+
 def node_resources_fit(shape: PodShape, free: Resources, where: str = "a node") -> str | None:
     """Refuses when a requested resource, or a place for one more pod, is short; `free` is what is left there."""
     for name, amount in shape.requests:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from shared.drain import movability
@@ -22,12 +23,14 @@ from shared.model import (
     NodeView,
     PodClass,
     PodRef,
+    PodSelector,
     PodShape,
     Resources,
     Snapshot,
     Taint,
 )
 from shared.names import EVICTING_AT_ANNOTATION
+from shared.pod_rules import NOBODY, Interest, rules_of
 from shared.pods import is_pending_candidate, is_terminal, pod_ref, shape_of
 from shared.provider_id import pool_of
 from shared.resources import MAX_AMOUNT, amounts
@@ -71,49 +74,68 @@ def project(  # noqa: PLR0913 - keywords only, one for each source
     idle_since: Mapping[str, datetime] | None = None,
 ) -> Snapshot:
     """The whole cluster at `now`. `idle_since` is what the caller remembers of each node by name."""
-    pods = list(pods)
+    pods, daemon_sets = list(pods), list(daemon_sets)
+    interest = interest_of(pods, daemon_sets)
     on_node: dict[str, list[Json]] = defaultdict(list)
     for pod in pods:
         if bound_to := _named("pod", pod, _bound_to):
             on_node[bound_to].append(pod)
     since = idle_since or {}
     named = [(_named("node", node, _name), node) for node in nodes]
-    views = [project_node(node, on_node.get(name, ()), config, since.get(name)) for name, node in named]
+    views = [project_node(node, on_node.get(name, ()), config, since.get(name), interest) for name, node in named]
     return Snapshot(
         cluster=cluster,
         epoch=epoch,
         sequence=sequence,
         observed_at=now,
-        pending=pending_classes(pods),
+        pending=pending_classes(pods, interest),
         nodes=tuple(sorted(views, key=lambda view: view.name)),
-        daemons=daemon_shapes(daemon_sets),
+        daemons=daemon_shapes(daemon_sets, interest),
     )
 
 
+def interest_of(pods: Iterable[Json], daemon_sets: Iterable[Json]) -> Interest:
+    """What the rules of all pods that run or wait, and of DaemonSets, are about. Needed wherever shapes are made."""
+    alive = (pod for pod in pods if not _named("pod", pod, is_terminal))
+    selectors = {selector for pod in alive for selector in _named("pod", pod, rules_of).selectors()}
+    return Interest(selectors | daemon_selectors(daemon_sets))
+
+
+def daemon_selectors(daemon_sets: Iterable[Json]) -> set[PodSelector]:
+    """What the rules of the DaemonSets' pods are about."""
+    rules = [_named("daemon set", item, lambda each: rules_of(_daemon_pod(each))) for item in daemon_sets]
+    return {selector for each in rules for selector in each.selectors()}
+
+
 def project_node(
-    node: Json, pods_on_it: Iterable[Json], config: Config, idle_since: datetime | None = None
+    node: Json,
+    pods_on_it: Iterable[Json],
+    config: Config,
+    idle_since: datetime | None = None,
+    interest: Interest = NOBODY,
 ) -> NodeView:
     """One node with the pods bound to it; `idle_since` is dropped when the node is busy again."""
-    bound = _bound(pods_on_it)
+    bound = _bound(pods_on_it, interest)
     view = _named("node", node, lambda item: _view(item, bound, config))
     if idle_since is None or utilization(view) >= config.scale_down.utilization_below:
         return view
     return replace(view, idle_since=idle_since)
 
 
-def pending_classes(pods: Iterable[Json]) -> tuple[PodClass, ...]:
+def pending_classes(pods: Iterable[Json], interest: Interest = NOBODY) -> tuple[PodClass, ...]:
     """The pods that wait for room, grouped by shape; pods and classes in the order of the pods' names."""
     classes: dict[PodShape, list[PodRef]] = defaultdict(list)
+    shape = partial(shape_of, interest=interest)
     for pod in pods:
         if _named("pod", pod, is_pending_candidate):
-            classes[_named("pod", pod, shape_of)].append(_named("pod", pod, pod_ref))
+            classes[_named("pod", pod, shape)].append(_named("pod", pod, pod_ref))
     found = [PodClass(shape, tuple(sorted(refs, key=_ref_order))) for shape, refs in classes.items()]
     return tuple(sorted(found, key=lambda one: _ref_order(one.pods[0])))
 
 
-def daemon_shapes(daemon_sets: Iterable[Json]) -> tuple[DaemonShape, ...]:
+def daemon_shapes(daemon_sets: Iterable[Json], interest: Interest = NOBODY) -> tuple[DaemonShape, ...]:
     """What each DaemonSet will put on a new node, with the tolerations that its controller adds."""
-    found = [_named("daemon set", item, _daemon_shape) for item in daemon_sets]
+    found = [_named("daemon set", item, partial(_daemon_shape, interest=interest)) for item in daemon_sets]
     return tuple(sorted(found, key=lambda daemon: daemon.name))
 
 
@@ -150,12 +172,13 @@ def _counted(allocatable: Resources) -> list[str]:
     return [name for name in names if allocatable[name] > 0]
 
 
-def _bound(pods: Iterable[Json]) -> tuple[BoundPods, ...]:
+def _bound(pods: Iterable[Json], interest: Interest) -> tuple[BoundPods, ...]:
     """Pods that take room, by shape and by what a drain would do with them."""
     groups: dict[tuple[PodShape, Movability, str], list[PodRef]] = defaultdict(list)
+    shape = partial(shape_of, interest=interest)
     for pod in pods:
         if not _named("pod", pod, is_terminal):
-            key = (_named("pod", pod, shape_of), *_named("pod", pod, movability))
+            key = (_named("pod", pod, shape), *_named("pod", pod, movability))
             groups[key].append(_named("pod", pod, pod_ref))
     found = [
         BoundPods(shape, tuple(sorted(refs, key=_ref_order)), moves, blocked_by)
@@ -227,15 +250,26 @@ def _time(text: object) -> datetime | None:
     return parsed.astimezone(UTC) if parsed.tzinfo else None
 
 
-def _daemon_shape(daemon_set: Json) -> DaemonShape:
-    meta = daemon_set["metadata"]
-    spec = daemon_set["spec"]["template"].get("spec") or _EMPTY
+def _daemon_pod(daemon_set: Json) -> Json:
+    """The pod that the DaemonSet puts on nodes, with the tolerations that its controller adds."""
+    template = daemon_set["spec"]["template"]
+    spec, meta = template.get("spec") or _EMPTY, template.get("metadata") or _EMPTY
     added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in _DAEMON_TAINTS]
     if spec.get("hostNetwork"):
         network = "node.kubernetes.io/network-unavailable"
         added.append({"key": network, "operator": "Exists", "effect": "NoSchedule"})
-    shape = shape_of({"spec": {**spec, "tolerations": [*(spec.get("tolerations") or ()), *added]}})
-    return DaemonShape(f"{meta.get('namespace', 'default')}/{meta['name']}", shape)
+    home = daemon_set["metadata"].get("namespace", "default")
+    return {
+        "metadata": {"namespace": home, "labels": meta.get("labels") or _EMPTY},
+        "spec": {**spec, "tolerations": [*(spec.get("tolerations") or ()), *added]},
+    }
+
+
+def _daemon_shape(daemon_set: Json, interest: Interest) -> DaemonShape:
+    meta = daemon_set["metadata"]
+    return DaemonShape(
+        f"{meta.get('namespace', 'default')}/{meta['name']}", shape_of(_daemon_pod(daemon_set), interest)
+    )
 
 
 def _name(item: Json) -> str:

@@ -5,7 +5,7 @@ Nothing here empties a node: the saga that does checks again, asks each PodDisru
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
@@ -14,6 +14,7 @@ import numpy as np
 
 from shared import names
 from shared.axes import Axes
+from shared.census import Census, has_rules
 from shared.matching import Matcher
 from shared.model import (
     BoundPods,
@@ -29,9 +30,11 @@ from shared.model import (
     Retirement,
     Snapshot,
 )
+from shared.packing import Mask
 from shared.pool_choice import known_price
 from shared.predicates import Ground
 from shared.stock import Stock
+from shared.tallies import Place
 from shared.template_node import take
 
 Taken = Mapping[str, Mapping[PodShape, int]]
@@ -177,12 +180,13 @@ class _Movers:
         self._nodes = [node for node in snapshot.nodes if _takes_pods(node, ledger)] if moving else []
         rooms = [(_free(node, taken), _ports(node, taken)) for node in self._nodes]
         axes = Axes(self._shapes, rooms)
-        self._needs, self._alone = axes.needs(self._shapes), axes.alone(self._shapes)
+        self._needs, self._most = axes.needs(self._shapes), axes.most(self._shapes)
         grounds = [(Ground(node.name, node.labels, node.taints),) for node in self._nodes]
         self._matcher = Matcher(grounds, self._shapes)
         idle = np.array([node.idle_since is not None for node in self._nodes], dtype=np.bool_)
         self._stock = Stock(axes.rooms(rooms), np.arange(len(self._nodes)), idle)
         self._place = {node.name: number for number, node in enumerate(self._nodes)}
+        self._company = _Company(snapshot, self._shapes, taken) if any(map(has_rules, self._shapes)) else None
         for node in retiring:
             # Their pods are on the move already and will take room that nobody else may count on.
             self._put(node)
@@ -201,25 +205,104 @@ class _Movers:
 
     def _put(self, node: NodeView) -> tuple[str, tuple[Placement, ...]]:
         placements: list[Placement] = []
-        done: list[tuple[int, int, int]] = []
+        done: list[_Move] = []
         for bound in _moving(node):
-            row, refs = self._rows[bound.shape], iter(bound.pods)
-            mask, alone = self._matcher.mask(bound.shape), bool(self._alone[row])
-            for place, number in self._stock.place(row, self._needs[row], len(bound.pods), mask, alone=alone):
-                placements.append(Placement(self._nodes[place].name, tuple(islice(refs, number))))
-                done.append((row, place, number))
+            refs = iter(bound.pods)
+            for move in self._moves(bound, node):
+                placements.append(Placement(self._nodes[move.place].name, tuple(islice(refs, move.pods))))
+                done.append(move)
             homeless = next(refs, None)
             if homeless is not None:
-                for row_, place, number in done:
-                    self._stock.take_back(row_, self._needs[row_], place, number)
+                self._take_back(done, node)
                 return self._why(bound, str(homeless)), ()
         return "", tuple(placements)
+
+    def _moves(self, bound: BoundPods, node: NodeView) -> Iterator[_Move]:
+        """Take room for the pods: at once, or one by one where rules between pods have to be asked each time."""
+        row, mask = self._rows[bound.shape], self._matcher.mask(bound.shape)
+        need, most = self._needs[row], int(self._most[row])
+        if self._company is None or not has_rules(bound.shape):
+            for place, pods in self._stock.place(row, need, len(bound.pods), mask, most=most):
+                yield _Move(row, place, pods)
+            return
+        for _ in bound.pods:
+            self._company.leave(bound.shape, node.name)
+            open_to = mask & self._company.open_to(bound.shape, [each.name for each in self._nodes])
+            for place, pods in self._stock.place(row, need, 1, open_to, most=most):
+                self._company.come(bound.shape, self._nodes[place].name)
+                yield _Move(row, place, pods)
+
+    def _take_back(self, done: Sequence[_Move], node: NodeView) -> None:
+        """Undo these moves off the node."""
+        for move in done:
+            self._stock.take_back(move.row, self._needs[move.row], move.place, move.pods)
+        if self._company is not None:
+            self._company.forget(node.name)
 
     @staticmethod
     def _why(bound: BoundPods, pod: str) -> str:
         if bound.shape.not_modelled:
             return f"{pod}: NotModelled: {', '.join(bound.shape.not_modelled)}"
         return f"{pod}: fits no node that stays"
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """Pods of one shape (a row) to one node."""
+
+    row: int
+    place: int
+    pods: int
+
+
+class _Company:
+    """What rules between pods say while nodes are emptied. A node that goes still counts, as long as it is there."""
+
+    def __init__(self, snapshot: Snapshot, shapes: Sequence[PodShape], taken: Taken) -> None:
+        to_come = [shape for content in taken.values() for shape in content]
+        self._number = {node.name: number for number, node in enumerate(snapshot.nodes)}
+        self._census = Census([*shapes, *to_come], [_place_of(node) for node in snapshot.nodes])
+        for name, content in taken.items():
+            if name in self._number:
+                for shape, pods in content.items():
+                    self._census.add(shape, self._number[name], pods)
+        self._since: list[tuple[PodShape, int, int]] = []
+        self._going = ""
+
+    def leave(self, shape: PodShape, name: str) -> None:
+        """One pod goes; what follows until another node's turn can be forgotten together."""
+        if name != self._going:
+            self._going, self._since = name, []
+        self._change(shape, name, -1)
+
+    def come(self, shape: PodShape, name: str) -> None:
+        """One pod comes."""
+        self._change(shape, name, 1)
+
+    def forget(self, name: str) -> None:
+        """The node's pods stay after all."""
+        if name == self._going:
+            for shape, place, pods in self._since:
+                self._census.add(shape, place, -pods)
+            self._since = []
+
+    def open_to(self, shape: PodShape, names: Sequence[str]) -> Mask:
+        """Which of the nodes may get one more."""
+        allowed = self._census.mask(shape)
+        if allowed is None:
+            return np.ones(len(names), dtype=np.bool_)
+        found: Mask = allowed[[self._number[name] for name in names]]
+        return found
+
+    def _change(self, shape: PodShape, name: str, pods: int) -> None:
+        place = self._number[name]
+        self._census.add(shape, place, pods)
+        self._since.append((shape, place, pods))
+
+
+def _place_of(node: NodeView) -> Place:
+    ground = Ground(node.name, node.labels, node.taints, node.unschedulable)
+    return Place((ground,), tuple((bound.shape, len(bound.pods)) for bound in node.bound))
 
 
 def _takes_pods(node: NodeView, ledger: Ledger) -> bool:

@@ -3,7 +3,7 @@
 What repeats is written once and referred to by index: shapes, label sets, taint lists and resource lists. Pods are runs
 of one namespace, `[namespace, [name, uid, name, uid, ...]]`, and a uid that is a UUID is written in 22 characters.
 Objects are lists in a fixed order, not mappings: `_FORMAT` changes when the order does, and a reader refuses what it
-does not know.
+does not know. What rules between pods read of a shape is an eighth field, left out where there is none.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -26,9 +27,12 @@ from shared.model import (
     NodeView,
     PodClass,
     PodRef,
+    PodSelector,
     PodShape,
+    PodTerm,
     Requirement,
     Snapshot,
+    Spread,
     Taint,
     Toleration,
 )
@@ -149,7 +153,38 @@ def _shape(shape: PodShape) -> list[object]:
         _ports(shape.host_ports),
         shape.priority,
         list(shape.not_modelled),
+        *_rules(shape),
     ]
+
+
+def _rules(shape: PodShape) -> list[object]:
+    """What rules between pods say and read, as one field; no field at all for most shapes."""
+    if not (shape.namespace or shape.near or shape.apart or shape.spread):
+        return []
+    return [
+        [
+            shape.namespace,
+            dict(shape.labels),
+            [[*_selector(term.selector), term.topology_key] for term in shape.near],
+            [[*_selector(term.selector), term.topology_key] for term in shape.apart],
+            [
+                [
+                    *_selector(each.selector),
+                    each.topology_key,
+                    each.max_skew,
+                    each.min_domains,
+                    each.honors_affinity,
+                    each.honors_taints,
+                ]
+                for each in shape.spread
+            ],
+            shape.leaving,
+        ]
+    ]
+
+
+def _selector(selector: PodSelector) -> list[object]:
+    return [None if selector.namespaces is None else list(selector.namespaces), _requirements(selector.requirements)]
 
 
 def _taints(taints: tuple[Taint, ...]) -> list[object]:
@@ -255,8 +290,11 @@ def _read_uid(written: str, where: Node) -> str:
 
 
 def _read_shape(node: Node) -> PodShape:
-    requests, selector, affinity, tolerations, ports, priority, not_modelled = node.fields(7)
-    return PodShape(
+    fields = node.items(8)
+    if len(fields) < 7:
+        raise node.wrong("a list of 7 or 8")
+    requests, selector, affinity, tolerations, ports, priority, not_modelled, *rules = fields
+    shape = PodShape(
         requests=tuple(requests.amounts().items()),
         node_selector=tuple(selector.texts().items()),
         affinity=None if affinity.value is None else tuple(_read_term(term) for term in affinity.items(_MOST_TABLE)),
@@ -265,6 +303,42 @@ def _read_shape(node: Node) -> PodShape:
         priority=priority.whole(-(2**31), 2**31),
         not_modelled=tuple(one.text() for one in not_modelled.items(100)),
     )
+    return _read_rules(shape, rules[0]) if rules else shape
+
+
+def _read_rules(shape: PodShape, node: Node) -> PodShape:
+    namespace, labels, near, apart, spread, leaving = node.fields(6)
+    return replace(
+        shape,
+        namespace=namespace.text(),
+        labels=tuple(labels.texts().items()),
+        near=tuple(_read_pod_term(term) for term in near.items(_MOST_TABLE)),
+        apart=tuple(_read_pod_term(term) for term in apart.items(_MOST_TABLE)),
+        spread=tuple(_read_spread(each) for each in spread.items(_MOST_TABLE)),
+        leaving=leaving.flag(),
+    )
+
+
+def _read_pod_term(node: Node) -> PodTerm:
+    namespaces, requirements, key = node.fields(3)
+    return PodTerm(_read_selector(namespaces, requirements), key.text())
+
+
+def _read_spread(node: Node) -> Spread:
+    namespaces, requirements, key, skew, domains, affinity, taints = node.fields(7)
+    return Spread(
+        _read_selector(namespaces, requirements),
+        key.text(),
+        skew.whole(1, 2**31),
+        domains.whole(0, 2**31),
+        affinity.flag(),
+        taints.flag(),
+    )
+
+
+def _read_selector(namespaces: Node, requirements: Node) -> PodSelector:
+    named = None if namespaces.value is None else tuple(one.text() for one in namespaces.items(_MOST_TABLE))
+    return PodSelector(named, _read_requirements(requirements))
 
 
 def _read_term(node: Node) -> NodeSelectorTerm:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from shared.axes import Matrix
-from shared.packing import Mask, Rows, Vector
+from shared.axes import UNBOUNDED, Matrix
+from shared.packing import Counts, Mask, Rows, Vector
 
 _FREE_TO_GO = 1e3  # more than any sum of slacks: nodes that could go are touched after all others
 
@@ -27,22 +28,37 @@ class Stock:
     def __post_init__(self) -> None:
         self.content = self.content or [{} for _ in range(len(self.column))]
 
-    def place(self, row: int, need: Vector, pods: int, open_to: Mask, *, alone: bool) -> list[tuple[int, int]]:
+    def place(
+        self,
+        row: int,
+        need: Vector,
+        pods: int,
+        open_to: Mask,
+        *,
+        most: int | Counts = UNBOUNDED,
+        clashing: Sequence[int] = (),
+    ) -> list[tuple[int, int]]:
         """Put up to `pods` pods of class `row` onto nodes, the fullest first; returns (node, pods) for each used.
 
-        `open_to` is the class's mask (see `column`); `alone` allows one pod of the class to a node.
+        `open_to` is the class's mask (see `column`); `most` pods of the class go to one node (a number, or one for each
+        column), and none where pods of a `clashing` class are.
         """
         open_rows = open_to[self.column] & (need <= self.room).all(axis=1)
-        if alone:
-            open_rows &= np.array([row not in content for content in self.content], dtype=np.bool_)
+        bounded = not isinstance(most, int) or most < UNBOUNDED
+        allowed = self._allowed(row, most) if bounded else None
+        if allowed is not None:
+            open_rows &= allowed > 0
+        if clashing:
+            others = set(clashing)
+            open_rows &= np.array([others.isdisjoint(content) for content in self.content], dtype=np.bool_)
         rows = np.flatnonzero(open_rows)
         if not pods or not len(rows):
             return []
         rows = rows[np.argsort(self._slack(rows), kind="stable")]
         asked = need > 0
         capacity = np.floor(self.room[rows][:, asked] / need[asked]).min(axis=1)
-        if alone:
-            capacity = np.minimum(capacity, 1.0)
+        if allowed is not None:
+            capacity = np.minimum(capacity, allowed[rows])
         before = np.cumsum(capacity) - capacity
         numbers = np.clip(pods - before, 0.0, capacity)
         used = numbers > 0
@@ -66,6 +82,12 @@ class Stock:
         self.column = np.concatenate([self.column, other.column])
         self.spare = np.concatenate([self.spare, other.spare])
         self.content += other.content
+
+    def _allowed(self, row: int, most: int | Counts) -> Counts:
+        """How many more pods of the class each node may get."""
+        held = np.array([content.get(row, 0) for content in self.content], dtype=np.int64)
+        left: Counts = (most if isinstance(most, int) else most[self.column]) - held
+        return left
 
     def _slack(self, rows: Rows) -> Vector:
         whole = np.maximum(self.room.max(axis=0), 1.0)

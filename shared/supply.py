@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from shared.model import Config, DaemonShape, HostPort, Ledger, Movability, NodeView, Snapshot
+from shared.model import Config, DaemonShape, HostPort, Ledger, Movability, NodeView, PodShape, Snapshot
 from shared.predicates import PODS, Ground
+from shared.tallies import Place
 from shared.template_node import Template, fits, settles, take
 
 _STARTUP_TAINTS = (
@@ -29,12 +30,16 @@ _STARTUP_TAINTS = (
 )
 
 
+Content = tuple[tuple[PodShape, int], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """One node, or one node to come, as a place for pods.
 
     `target` names it in the plan; `coming` ones can't run everything yet. `fresh` ones are a pool's of ours and hold
     nothing but DaemonSet pods, so they can still be filled as if they were bought now. `idle` ones may go soon.
+    `content` is what runs there, DaemonSet pods to come included.
     """
 
     target: str
@@ -45,6 +50,7 @@ class Site:
     coming: bool = False
     fresh: bool = False
     idle: bool = False
+    content: Content = ()
 
 
 def sites_of(
@@ -62,6 +68,24 @@ def sites_of(
         elif node.ready:
             sites.append(_settled(node, ours=template is not None))
     return sites + _asked_for(ledger, templates, now)
+
+
+def bystanders(snapshot: Snapshot, sites: Sequence[Site]) -> list[Place]:
+    """Nodes that take no pods but are there, with their pods: rules between pods count both."""
+    taking = {site.target for site in sites}
+    return [
+        Place((Ground(node.name, node.labels, node.taints, node.unschedulable),), content_of(node))
+        for node in snapshot.nodes
+        if node.name not in taking
+    ]
+
+
+def content_of(node: NodeView) -> Content:
+    """The pods on a node; on one that Azure takes away those that move are planned for, and no more counted here."""
+    going = node.evicting_at is not None
+    return tuple(
+        (bound.shape, len(bound.pods)) for bound in node.bound if not (going and bound.movability is Movability.MOVES)
+    )
 
 
 def present(snapshot: Snapshot, ledger: Ledger, now: datetime) -> dict[str, int]:
@@ -84,6 +108,7 @@ def _settled(node: NodeView, *, ours: bool) -> Site:
         node.host_ports,
         fresh=ours and _holds_daemons_only(node),
         idle=node.idle_since is not None,
+        content=content_of(node),
     )
 
 
@@ -94,10 +119,12 @@ def _young(node: NodeView, template: Template, daemons: Sequence[DaemonShape]) -
     allocatable = {**node.allocatable, **{k: v for k, v in promised.items() if not node.allocatable.get(k)}}
     free = _free(allocatable, node.requested)
     ports = node.host_ports
+    content = content_of(node)
     for daemon in _daemons_missing(node, ground, daemons):
         if fits(daemon.shape, free, ports) is None:
             take(free, daemon.shape, 1)
             ports += daemon.shape.host_ports
+            content += ((daemon.shape, 1),)
     lacking = any(not node.allocatable.get(name) for name, amount in promised.items() if amount)
     return Site(
         node.name,
@@ -108,6 +135,7 @@ def _young(node: NodeView, template: Template, daemons: Sequence[DaemonShape]) -
         coming=lacking or not node.ready,
         fresh=_holds_daemons_only(node),
         idle=node.idle_since is not None,
+        content=content,
     )
 
 
@@ -122,7 +150,16 @@ def _asked_for(ledger: Ledger, templates: Mapping[str, Template], now: datetime)
 
 def _promise(template: Template) -> Site:
     name = template.pool.name
-    return Site(name, name, template.grounds, template.free, template.host_ports, coming=True, fresh=True)
+    return Site(
+        name,
+        name,
+        template.grounds,
+        template.free,
+        template.host_ports,
+        coming=True,
+        fresh=True,
+        content=tuple((shape, 1) for shape in template.daemons),
+    )
 
 
 def _free(allocatable: Mapping[str, int], requested: Mapping[str, int]) -> dict[str, int]:

@@ -27,13 +27,14 @@ class Template:
     """A node of a pool before it exists.
 
     `grounds` has one entry, or one for each zone that Azure may choose for the node: a pod is served only if it is on
-    all of them. `free` and `host_ports` are what the DaemonSets leave and take.
+    all of them. `free` and `host_ports` are what the DaemonSets leave and take, whose pods are `daemons`.
     """
 
     pool: Pool
     grounds: tuple[Ground, ...]
     free: dict[str, int]
     host_ports: tuple[HostPort, ...]
+    daemons: tuple[PodShape, ...] = ()
 
 
 def template_of(pool: Pool, daemons: Iterable[DaemonShape]) -> Template:
@@ -41,11 +42,13 @@ def template_of(pool: Pool, daemons: Iterable[DaemonShape]) -> Template:
     grounds = _grounds(pool)
     free = {PODS: _KUBELET_MAX_PODS, **pool.allocatable}
     ports: tuple[HostPort, ...] = ()
+    settled = []
     for daemon in daemons:
         if settles(daemon.shape, grounds) and fits(daemon.shape, free, ports) is None:
             take(free, daemon.shape, 1)
             ports += daemon.shape.host_ports
-    return Template(pool, grounds, free, ports)
+            settled.append(daemon.shape)
+    return Template(pool, grounds, free, ports, tuple(settled))
 
 
 def template_refusal(shape: PodShape, template: Template) -> str | None:

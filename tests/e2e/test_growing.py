@@ -12,7 +12,7 @@ from tests.e2e.cluster import eventually
 from tests.e2e.conftest import Figures
 from tests.e2e.pools import REGULAR, SPOT, pool, pools_file
 from tests.e2e.system import RealSystem
-from tests.e2e.workloads import deployment, spread_over_zones
+from tests.e2e.workloads import apart_by_host, deployment
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -51,16 +51,26 @@ def test_pods_wait_for_seconds_only_when_spot_cannot_be_had(
     system.go_home()
 
 
-def test_a_rule_that_is_not_modelled_is_refused_by_name(start: Callable[[str], RealSystem], figures: Figures) -> None:
+def test_pods_that_keep_apart_get_a_node_each(start: Callable[[str], RealSystem]) -> None:
     system = start(pools_file(SPOT, REGULAR))
-    system.cluster.deploy(deployment("spread", 2, "1", topologySpreadConstraints=[spread_over_zones("spread")]))
+    system.cluster.deploy(deployment("apart", 3, "100m", affinity=apart_by_host("apart")))
+    eventually("the pods run", lambda: _run(system, {"apart": 3}))
+    assert len(set(system.cluster.places("apart"))) == system.machines() == 3
+    system.cluster.undeploy("apart")
+    system.go_home()
+
+
+def test_a_rule_that_is_not_modelled_is_refused_by_name(start: Callable[[str], RealSystem]) -> None:
+    system = start(pools_file(SPOT, REGULAR))
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "nowhere"}}
+    system.cluster.deploy(deployment("claiming", 2, "1", volumes=[claim]))
     system.cluster.deploy(deployment("plain", 2, "1"))
     eventually("the plain pods run", lambda: _run(system, {"plain": 2}))
     refused = eventually("the status names the others", lambda: system.status()["plan"].get("unserved"))
-    assert {name.rsplit("-", 2)[0] for group in refused for name in group["pods"]} == {"default/spread"}
+    assert {name.rsplit("-", 2)[0] for group in refused for name in group["pods"]} == {"default/claiming"}
     for group in refused:
         assert set(group["reasons"]) == {"cpu-spot", "cpu-regular"}
-        assert all("NotModelled: PodTopologySpread" in reason for reason in group["reasons"].values())
+        assert all("NotModelled: VolumeBinding" in reason for reason in group["reasons"].values())
     assert system.machines() == 1
 
 

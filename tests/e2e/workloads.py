@@ -44,11 +44,7 @@ def attachment(name: str, node: str, volume: str) -> Json:
     return {"metadata": {"name": name}, "spec": {"attacher": "disk.csi.azure.com", "nodeName": node, "source": source}}
 
 
-def spread_over_zones(app: str) -> Json:
-    """A hard topology spread constraint."""
-    return {
-        "maxSkew": 1,
-        "topologyKey": "topology.kubernetes.io/zone",
-        "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": {"app": app}},
-    }
+def apart_by_host(app: str) -> Json:
+    """Required anti-affinity to the app's own pods."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}

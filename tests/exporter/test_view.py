@@ -22,14 +22,27 @@ def daemon(name: str) -> Json:
     return {"metadata": {"name": name, "namespace": "kube-system"}, "spec": {"template": {"spec": spec}}}
 
 
+def apart(app: str) -> Json:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def told(item: Json, rules: Json, luck: random.Random) -> Json:
+    """The pod with a label, and with rules about other pods."""
+    meta = {**item["metadata"], "labels": {"app": luck.choice("abc")}}
+    return {**item, "metadata": meta, "spec": {**item["spec"], **rules}}
+
+
 def some_change(cache: ClusterCache, luck: random.Random, version: int) -> None:
     stamp = {"resourceVersion": str(version)}
     name = f"x{luck.randrange(12)}"
+    rules: Json = luck.choice([{}, {}, {}, apart(luck.choice("ab"))])
     match luck.randrange(6):
         case 0:
-            cache.pods.apply("ADDED", pod(name, cpu=luck.choice("123"), **stamp))
+            cache.pods.apply("ADDED", told(pod(name, cpu=luck.choice("123"), **stamp), rules, luck))
         case 1:
-            cache.pods.apply("MODIFIED", pod(name, node=f"n{luck.randrange(4)}", cpu=luck.choice("123"), **stamp))
+            bound = pod(name, node=f"n{luck.randrange(4)}", cpu=luck.choice("123"), **stamp)
+            cache.pods.apply("MODIFIED", told(bound, rules, luck))
         case 2:
             cache.pods.apply("MODIFIED", pod(name, node="n1", phase="Failed", **stamp))
         case 3:

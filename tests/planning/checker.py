@@ -32,9 +32,9 @@ def node_holds(labels, taints, free, pods) -> bool:
     for pod in pods:
         if any(labels.get(key) != value for key, value in pod.node_selector):
             return False
-        if pod.affinity is not None and not any(_term_holds(term, labels) for term in pod.affinity):
+        if pod.affinity is not None and not any(term_holds(term, labels) for term in pod.affinity):
             return False
-        if any(taint.effect in HARD and not any(_forgives(t, taint) for t in pod.tolerations) for taint in taints):
+        if any(taint.effect in HARD and not any(forgives(t, taint) for t in pod.tolerations) for taint in taints):
             return False
         used.update(dict(pod.requests))
         used["pods"] += 1
@@ -49,7 +49,7 @@ def node_holds(labels, taints, free, pods) -> bool:
     return all(amount <= free.get(name, 0) for name, amount in used.items())
 
 
-def _term_holds(term, labels) -> bool:
+def term_holds(term, labels) -> bool:
     for requirement in term.match_expressions:
         present = requirement.key in labels
         listed = labels.get(requirement.key) in requirement.values
@@ -59,7 +59,7 @@ def _term_holds(term, labels) -> bool:
     return bool(term.match_expressions)
 
 
-def _forgives(toleration, taint) -> bool:
+def forgives(toleration, taint) -> bool:
     return (
         toleration.effect in ("", taint.effect)
         and toleration.key in ("", taint.key)

@@ -101,9 +101,9 @@ def test_each_pool_says_why_it_does_not_serve():
 
 
 def test_a_rule_that_is_not_modelled_is_refused_on_every_pool_and_every_node():
-    made = planned(pods("a", 1, shape(not_modelled=("PodTopologySpread",))), nodes=[node("n1")], pools=[CHEAP, DEAR])
+    made = planned(pods("a", 1, shape(not_modelled=("VolumeBinding",))), nodes=[node("n1")], pools=[CHEAP, DEAR])
     assert made.fits_existing == ()
-    assert only_reasons(made) == dict.fromkeys(("cheap", "dear"), "NotModelled: PodTopologySpread")
+    assert only_reasons(made) == dict.fromkeys(("cheap", "dear"), "NotModelled: VolumeBinding")
 
 
 def test_after_a_failure_the_fallbacks_come_first_in_their_order():

@@ -41,7 +41,7 @@ def least_price(classes):
     axes = Axes(shapes, rooms)
     allowed = np.array([[not each.taints or bool(one.tolerations) for each in POOLS] for one in shapes])
     prices = np.array([each.price for each in POOLS])
-    market = Market(axes.needs(shapes), axes.alone(shapes), axes.rooms(rooms), prices, allowed)
+    market = Market(axes.needs(shapes), axes.most(shapes), axes.rooms(rooms), prices, allowed)
     counts = np.array([len(each.pods) for each in classes])
     return float(worths(market, counts, fitting(market)) @ counts)
 

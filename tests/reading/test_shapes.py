@@ -98,10 +98,16 @@ def test_on_the_host_network_every_container_port_is_the_nodes():
 @pytest.mark.parametrize(
     ("spec", "name"),
     [
-        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, "PodTopologySpread"),
-        ({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}}, "InterPodAffinity"),
         (
-            {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}},
+            {
+                "affinity": {
+                    "podAntiAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": [
+                            {"topologyKey": "zone", "namespaceSelector": {"matchLabels": {"team": "a"}}}
+                        ]
+                    }
+                }
+            },
             "InterPodAffinity",
         ),
         ({"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}, "VolumeBinding"),

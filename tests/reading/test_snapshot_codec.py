@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import string
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import orjson
@@ -18,9 +19,12 @@ from shared.model import (
     NodeView,
     PodClass,
     PodRef,
+    PodSelector,
     PodShape,
+    PodTerm,
     Requirement,
     Snapshot,
+    Spread,
     Taint,
     Toleration,
 )
@@ -39,7 +43,11 @@ requirements = st.lists(st.builds(Requirement, text, text, st.lists(text, max_si
     tuple
 )
 ports = st.lists(st.builds(HostPort, text, text, st.integers(1, 65535)), max_size=2).map(tuple)
-shapes = st.builds(
+selectors = st.builds(PodSelector, st.none() | st.lists(text, max_size=2).map(tuple), requirements)
+terms = st.lists(st.builds(PodTerm, selectors, text), max_size=2).map(tuple)
+counts = st.integers(1, 2**31)
+spreads = st.builds(Spread, selectors, text, counts, counts, st.booleans(), st.booleans())
+plain_shapes = st.builds(
     PodShape,
     requests=amounts.map(lambda found: tuple(found.items())),
     node_selector=labels.map(lambda found: tuple(found.items())),
@@ -49,6 +57,17 @@ shapes = st.builds(
     priority=st.integers(-(2**31), 2**31 - 1),
     not_modelled=st.lists(text, max_size=2).map(tuple),
 )
+ruled_shapes = st.builds(
+    replace,
+    plain_shapes,
+    namespace=text.filter(bool),
+    labels=labels.map(lambda found: tuple(found.items())),
+    near=terms,
+    apart=terms,
+    spread=st.lists(spreads, max_size=2).map(tuple),
+    leaving=st.booleans(),
+)
+shapes = plain_shapes | ruled_shapes
 nodes = st.builds(
     NodeView,
     name=text,
@@ -118,6 +137,13 @@ def test_a_time_without_a_zone_is_refused_when_written():
 def test_a_shape_is_written_once_however_often_it_is_used():
     document = to_json(whole())
     assert len(document["shapes"]) == 1
+
+
+def test_a_shape_that_was_written_without_rules_between_pods_is_still_read():
+    bare = Snapshot("c", 1, 2, NOW, (PodClass(PodShape((("cpu", 1),)), (PodRef("n", "p", UUID),)),), ())
+    written = to_json(bare)
+    assert len(written["shapes"][0]) == 7
+    assert from_json(written) == bare
 
 
 def test_a_label_of_one_node_alone_does_not_keep_label_sets_from_being_shared():
