@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from shared.allowance import Allowance, JointLimit
 from shared.axes import Axes, Matrix
 from shared.matching import Matcher
 from shared.model import PodClass
@@ -55,8 +56,14 @@ class Part:
 class Question:
     """Classes, sites and pools in numbers: the needs of classes, the rooms of sites and of new nodes."""
 
-    def __init__(self, classes: Sequence[PodClass], sites: Sequence[Site], states: Sequence[PoolState]) -> None:
-        self.sites, self.states = sites, states
+    def __init__(
+        self,
+        classes: Sequence[PodClass],
+        sites: Sequence[Site],
+        states: Sequence[PoolState],
+        joint: Sequence[JointLimit] = (),
+    ) -> None:
+        self.sites, self.states, self.joint = sites, states, joint
         self.shapes = [each.shape for each in classes]
         self.pods = [len(each.pods) for each in classes]
         rooms = [(site.free, site.host_ports) for site in sites]
@@ -65,13 +72,17 @@ class Question:
         self.needs, self.most = axes.needs(self.shapes), axes.most(self.shapes)
         self.site_rooms, self.kind_rooms = axes.rooms(rooms), axes.rooms(kinds)
         self.prices = effective_prices([state.pool for state in states], self.kind_rooms)
-        self.limits = np.array([state.room for state in states], dtype=np.int64)
+        self.limits = Allowance(np.array([state.room for state in states], dtype=np.int64), joint).left
         grounds = [*(state.template.grounds for state in states), *(site.grounds for site in sites)]
         self._matcher = Matcher(grounds, self.shapes)
 
     def mask(self, number: int) -> Mask:
         """Where the class may go by labels and taints: pools first, then sites."""
         return self._matcher.mask(self.shapes[number])
+
+    def allowance(self) -> Allowance:
+        """What may be bought of each pool, before anything is."""
+        return Allowance(self.limits, self.joint)
 
     def site_column(self, site: int) -> int:
         """A site's place in a mask."""
@@ -110,7 +121,7 @@ class _Problem:
         allowed = np.array([self.mask(row)[: len(self.states)] for row in range(len(parts))])
         self.market = Market(self.needs, self.most, question.kind_rooms, question.prices, allowed, clashes)
         self.suits = fitting(self.market)
-        self.limits = question.limits
+        self.limits, self.allowance = question.limits, question.allowance
         self.rounds = buying_rounds(self.states, self.market, self.suits)
         self.busy, self.fresh = self._sorted_sites()
 
@@ -154,6 +165,9 @@ class _Problem:
         pools = np.full(len(self.states), np.inf)
         for pool, content in allocation.bought:
             pools[pool] = min(pools[pool], *(self.priorities[row] for row in content))
+        for limit in self._question.joint:
+            sharing = np.array(limit.costs) > 0
+            pools[sharing] = pools[sharing].min(initial=np.inf)
         sites = np.full(len(self.sites), np.inf)
         for site, content in allocation.on_sites.items():
             sites[site] = min(self.priorities[row] for row in content)
@@ -208,7 +222,7 @@ class _Attempt:
     def __init__(self, problem: _Problem) -> None:
         self._problem = problem
         self._left = problem.counts.copy()
-        self._limits = problem.limits.copy()
+        self._allowance = problem.allowance()
         self._busy = self._stock(problem.site_rooms[problem.busy], [problem.site_column(n) for n in problem.busy])
         self._busy.spare = np.array([problem.sites[number].idle for number in problem.busy], dtype=np.bool_)
         self._fresh = [list(group) for group in problem.fresh]
@@ -237,7 +251,7 @@ class _Attempt:
         if counts.any() and self._fresh:
             self._fill_fresh(rows, counts)
             counts[rows] = self._left[rows]
-        if counts.any() and self._limits.any():
+        if counts.any() and self._allowance.left.any():
             self._buy(rows, counts)
 
     def _put(self, stock: Stock, rows: list[int]) -> None:
@@ -271,7 +285,7 @@ class _Attempt:
             problem.clashes,
         )
         limits = np.array([len(group) for group in self._fresh], dtype=np.int64)
-        packer = Packer(market, counts, limits, problem.worth(counts))
+        packer = Packer(market, counts, Allowance(limits), problem.worth(counts))
         bins = packer.take(fitting(market))
         sites = [self._fresh[each.kind].pop(0) for each in bins for _ in range(each.times)]
         self._open(bins, market, [(site, False) for site in sites], columns)
@@ -279,7 +293,7 @@ class _Attempt:
 
     def _buy(self, rows: list[int], counts: Counts) -> None:
         problem = self._problem
-        packer = Packer(problem.market, counts, self._limits, problem.worth(counts))
+        packer = Packer(problem.market, counts, self._allowance, problem.worth(counts))
         for number, usable in enumerate(problem.rounds):
             if number:
                 self._put(self._opened, rows)
@@ -290,7 +304,6 @@ class _Attempt:
             self._left[rows] = packer.left[rows]
             if not self._left[rows].any():
                 break
-        self._limits = packer.limits
 
     def _open(self, bins: list[Bin], market: Market, names: list[tuple[int, bool]], columns: Sequence[int]) -> None:
         """Keep the nodes just taken, for what comes later; `columns` says where in a mask each kind stands."""

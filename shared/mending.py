@@ -196,9 +196,9 @@ class Mending:
         For a group that must share a host those come first whose node holds most of it.
         """
         question, need = self._question, self._question.needs[number]
-        bought = np.bincount(self._pools, minlength=len(question.states)) if self._pools else 0
+        bought = np.bincount(np.array(self._pools, dtype=np.intp), minlength=len(question.states))
         open_to = question.mask(number)[: len(question.states)] & (need <= question.kind_rooms).all(axis=1)
-        open_to &= question.limits > bought
+        open_to &= question.allowance().spent(bought).left > 0
         asked = need > 0
         fits = np.floor(question.kind_rooms[:, asked] / need[asked]).min(axis=1)
         held = np.clip(fits, 1, min(self._left[number], int(question.most[number])))

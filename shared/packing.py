@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from shared.allowance import Allowance
 from shared.axes import UNBOUNDED, Matrix
 
 Vector = npt.NDArray[np.float64]
@@ -117,24 +118,24 @@ def _climb(needs: Matrix, pods: Vector, closed: Matrix, units: Matrix, rounds: i
 class Packer:
     """Takes nodes for classes, kind by kind, until the pods or the room in the kinds are used up.
 
-    `left` counts the pods without a node, `limits` the nodes that may still be taken of each kind.
+    `left` counts the pods without a node; `allowance` says how many nodes may still be taken of each kind.
     """
 
-    def __init__(self, market: Market, counts: Counts, limits: Counts, worth: Vector) -> None:
+    def __init__(self, market: Market, counts: Counts, allowance: Allowance, worth: Vector) -> None:
         self.market = market
         self.left = counts.copy()
-        self.limits = limits.copy()
+        self._allowance = allowance
         self._worth = worth
         self._kept_apart = market.most < UNBOUNDED
 
     def take(self, usable: Mask) -> list[Bin]:
         """Take nodes for classes with pods left; `usable` (classes by kinds) says where each may go, and fits."""
         bins: list[Bin] = []
-        stale = np.flatnonzero(usable.any(axis=0) & (self.limits > 0)).tolist()
+        stale = np.flatnonzero(usable.any(axis=0) & (self._allowance.left > 0)).tolist()
         offers: dict[int, Bin] = {}
         while True:
             for kind in stale:
-                if self.limits[kind] > 0 and (offer := self._offer(kind, usable[:, kind])):
+                if self._allowance.left[kind] > 0 and (offer := self._offer(kind, usable[:, kind])):
                     offers[kind] = offer
             if not offers:
                 return bins
@@ -151,12 +152,14 @@ class Packer:
 
     def _accept(self, offer: Bin, usable: Mask) -> int:
         """Take what was offered as often as pods and limits still allow: not at all if others took the pods since."""
-        times = min(int(self.limits[offer.kind]), *(int(self.left[row]) // pods for row, pods in offer.content))
+        times = min(
+            int(self._allowance.left[offer.kind]), *(int(self.left[row]) // pods for row, pods in offer.content)
+        )
         if times > 1 and self._kept_apart.any():
             times = min(times, self._spared(offer, usable))
         for row, pods in offer.content:
             self.left[row] -= times * pods
-        self.limits[offer.kind] -= times
+        self._allowance.take(offer.kind, times)
         return times
 
     def _spared(self, offer: Bin, usable: Mask) -> int:

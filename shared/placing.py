@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from shared.allocation import Allocation, Part, Question, pack
+from shared.allowance import JointLimit
 from shared.areas import Areas
 from shared.axes import UNBOUNDED
 from shared.census import Census, has_rules
@@ -29,10 +30,15 @@ from shared.template_node import HOSTNAME_LABEL
 
 
 def allocate(
-    classes: Sequence[PodClass], sites: Sequence[Site], states: Sequence[PoolState], around: Sequence[Place] = ()
+    classes: Sequence[PodClass],
+    sites: Sequence[Site],
+    states: Sequence[PoolState],
+    around: Sequence[Place] = (),
+    joint: Sequence[JointLimit] = (),
 ) -> Allocation:
-    """Place all pods of these classes as well as may be. `around` are nodes that take no pods, but whose pods count."""
-    question = Question(classes, sites, states)
+    """Place all pods of these classes as well as may be. `around` are nodes that take no pods, but whose pods count;
+    `joint` limits hold for several pools together, their costs in the order of `states`."""
+    question = Question(classes, sites, states, joint)
     whole = [Part(number, pods) for number, pods in enumerate(question.pods)]
     if not any(has_rules(shape) for shape in question.shapes):
         return pack(question, whole)
