@@ -21,14 +21,16 @@ from shared.model import (
 )
 from shared.quantity import format_amount
 
+NEW = "a new node"
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the scheduler's own word for "every address of the node", nothing is bound to it
 PODS = "pods"
 UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
+_NAME_FIELD = "metadata.name"
 _HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _VALUES_SHOWN = 5
-_TEXT_SHOWN = 160
+_TEXT_SHOWN = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +77,15 @@ def node_affinity(shape: PodShape, ground: Ground) -> str | None:
     """Refuses unless the node selector and one term of the required node affinity hold."""
     for key, value in shape.node_selector:
         if ground.labels.get(key) != value:
-            return _cut(f"NodeAffinity: nodeSelector {key}={value} is not on its nodes")
+            return f"NodeAffinity: needs label {_cut(f'{key}={value}')}, {NEW} {_cut(_label_text(key, ground))}"
     if shape.affinity is None or any(term_matches(term, ground) for term in shape.affinity):
         return None
-    wanted = " or ".join(_term_text(term) for term in shape.affinity[:_VALUES_SHOWN]) or "no term at all"
-    return _cut(f"NodeAffinity: required node affinity does not match its nodes: {wanted}")
+    asked = _keys_asked_for(shape.affinity)
+    if not asked:
+        return "NodeAffinity: required node affinity without any requirement matches no node"
+    wanted = " or ".join(_term_text(term) for term in shape.affinity[:_VALUES_SHOWN])
+    has = " and ".join(_label_text(key, ground) for key in asked[:_VALUES_SHOWN])
+    return f"NodeAffinity: needs {_cut(wanted)}, {NEW} {_cut(has)}"
 
 
 def matches_node_affinity(shape: PodShape, ground: Ground) -> bool:
@@ -89,14 +95,14 @@ def matches_node_affinity(shape: PodShape, ground: Ground) -> bool:
     return shape.affinity is None or any(term_matches(term, ground) for term in shape.affinity)
 
 
-def node_resources_fit(shape: PodShape, free: Resources, where: str = "a node") -> str | None:
+def node_resources_fit(shape: PodShape, free: Resources, where: str = NEW) -> str | None:
     """Refuses when a requested resource, or a place for one more pod, is short; `free` is what is left there."""
     for name, amount in shape.requests:
         if amount > max(0, free.get(name, 0)) and amount > 0:
             has = format_amount(name, max(0, free.get(name, 0)))
-            return f"NodeResourcesFit: needs {name} {format_amount(name, amount)}, {where} has {has}"
+            return f"NodeResourcesFit: needs {format_amount(name, amount)} {name}, {where} has {has}"
     if free.get(PODS, 0) < 1:
-        return f"NodeResourcesFit: needs {PODS} 1, {where} has {max(0, free.get(PODS, 0))}"
+        return f"NodeResourcesFit: needs 1 {PODS}, {where} has {max(0, free.get(PODS, 0))}"
     return None
 
 
@@ -166,7 +172,7 @@ def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
 
 def _field_matches(field: Requirement, name: str) -> bool:
     """The API server admits metadata.name alone, with In or NotIn and one value."""
-    if field.key != "metadata.name" or len(field.values) != 1:
+    if field.key != _NAME_FIELD or len(field.values) != 1:
         return False
     return (field.operator == "In" and field.values[0] == name) or (
         field.operator == "NotIn" and field.values[0] != name
@@ -184,6 +190,19 @@ def _ordered(requirement: Requirement, value: str) -> bool:
 
 def _taint_text(taint: Taint) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+def _label_text(key: str, ground: Ground) -> str:
+    """What the node has of a label; the name of a node to come is nothing that anybody could ask for."""
+    value = ground.name if key == _NAME_FIELD else ground.labels.get(key)
+    if value is None:
+        return f"has no label {key}"
+    return f"has a {key} of its own" if "\0" in value else f"has {key}={value}"
+
+
+def _keys_asked_for(terms: Iterable[NodeSelectorTerm]) -> list[str]:
+    asked = (requirement.key for term in terms for requirement in (*term.match_expressions, *term.match_fields))
+    return list(dict.fromkeys(asked))
 
 
 def _term_text(term: NodeSelectorTerm) -> str:

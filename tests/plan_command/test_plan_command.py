@@ -103,11 +103,11 @@ def test_every_pending_pod_appears_once_and_every_pool_has_its_reason(plan_json)
     assert [each["pods"] for delta in made["deltas"] for each in delta["nodes"]] == [["default/large"]]
     assert {each["pod"]: each["reasons"] for each in made["unserved"]} == {
         "default/too-large": {
-            "general": "NodeResourcesFit: needs cpu 300, a node has 4",
+            "general": "NodeResourcesFit: needs 300 cpu, a new node has 4",
             "gpu": "TaintToleration: does not tolerate sku=gpu:NoSchedule",
         },
         "default/wants-gpu": {
-            "general": "NodeResourcesFit: needs nvidia.com/gpu 1, a node has 0",
+            "general": "NodeResourcesFit: needs 1 nvidia.com/gpu, a new node has 0",
             "gpu": "TaintToleration: does not tolerate sku=gpu:NoSchedule",
         },
     }
@@ -148,7 +148,7 @@ def test_text_says_what_is_bought_at_which_price_and_why_others_are_not_served(f
     assert "general      6       6       1.200" in text
     assert "fits on n1: default/fits" in text
     assert "not served: default/too-large" in text
-    assert "general  NodeResourcesFit: needs cpu 300, a node has 4" in text
+    assert "general  NodeResourcesFit: needs 300 cpu, a new node has 4" in text
 
 
 def test_text_names_nodes_below_the_minimum_and_unknown_prices(files, capsys):

@@ -93,7 +93,7 @@ def test_each_pool_says_why_it_does_not_serve():
     made = planned(pods("a", 2, shape(cpu=2000)), pools=pools, ledger=Ledger(failures=(NO_SPOT,)))
     assert only_reasons(made) == {
         "tainted": "TaintToleration: does not tolerate sku=gpu:NoSchedule",
-        "small": "NodeResourcesFit: needs cpu 2, a node has 1",
+        "small": "NodeResourcesFit: needs 2 cpu, a new node has 1",
         "paused": "Paused",
         "spot": "RecentFailure: AllocationFailed for Standard_spot Spot until 12:10:00Z",
         "full": "PoolFull: 0 of 0 nodes",

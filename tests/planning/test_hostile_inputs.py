@@ -40,7 +40,10 @@ def test_a_pod_larger_than_everything_gets_a_reason_everywhere(resource):
         snapshot(pods("a", 3, shape(extra={resource: HUGE})), nodes=[node("n1")]), config(pool("a"), pool("b"))
     )
     assert set(made.unserved[0].reasons) == {"a", "b"}
-    assert all(reason.startswith(f"NodeResourcesFit: needs {resource}") for reason in made.unserved[0].reasons.values())
+    assert all(
+        reason.startswith("NodeResourcesFit: needs") and f" {resource}, a new node has " in reason
+        for reason in made.unserved[0].reasons.values()
+    )
 
 
 def test_huge_nodes_and_huge_pods_do_not_overflow():
@@ -110,7 +113,7 @@ def test_very_many_priorities_are_no_trouble():
 
 def test_a_pool_that_its_reservations_eat_up_serves_nobody():
     made = judged(snapshot(pods("a", 1, shape(cpu=1))), config(pool(cpu=100, reserved={"cpu": 200})))
-    assert made.unserved[0].reasons == {"general": "NodeResourcesFit: needs cpu 1m, a node has 0"}
+    assert made.unserved[0].reasons == {"general": "NodeResourcesFit: needs 1m cpu, a new node has 0"}
 
 
 def test_a_node_from_the_future_is_just_young():

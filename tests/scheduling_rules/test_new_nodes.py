@@ -56,7 +56,7 @@ def test_daemon_sets_take_their_room_first():
     agent = DaemonShape("agent", shape(cpu=500, memory=GIB, tolerations=EVERYWHERE))
     assert refusal(shape(cpu=3500), pool(cpu=4000), agent) is None
     reason = refusal(shape(cpu=3501), pool(cpu=4000), agent)
-    assert reason == "NodeResourcesFit: needs cpu 3501m, a node has 3500m"
+    assert reason == "NodeResourcesFit: needs 3501m cpu, a new node has 3500m"
 
 
 def test_daemon_sets_take_places_and_ports():
@@ -76,7 +76,7 @@ def test_daemon_sets_that_the_node_does_not_suit_take_nothing():
 
 def test_reservations_are_taken_off():
     small = pool(cpu=4000, reserved={"cpu": 200})
-    assert refusal(shape(cpu=3801), small) == "NodeResourcesFit: needs cpu 3801m, a node has 3800m"
+    assert refusal(shape(cpu=3801), small) == "NodeResourcesFit: needs 3801m cpu, a new node has 3800m"
 
 
 def test_a_rule_that_is_not_modelled_refuses_by_its_name_before_anything_else():
@@ -93,4 +93,4 @@ def test_reasons_come_in_the_order_in_which_a_person_would_ask():
 
 
 def test_a_gpu_pool_names_its_gpus():
-    assert refusal(shape(gpu=2), pool(gpu=1)) == f"NodeResourcesFit: needs {GPU} 2, a node has 1"
+    assert refusal(shape(gpu=2), pool(gpu=1)) == f"NodeResourcesFit: needs 2 {GPU}, a new node has 1"

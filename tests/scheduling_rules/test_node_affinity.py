@@ -70,7 +70,41 @@ def test_an_affinity_without_terms_and_an_empty_term_match_no_node():
 
 def test_the_selector_counts_beside_the_affinity():
     both = shape(node_selector=pairs(zone="2"), affinity=(needs(("zone", "In", ("1",))),))
-    assert node_affinity(both, A100) == "NodeAffinity: nodeSelector zone=2 is not on its nodes"
+    assert node_affinity(both, A100) == "NodeAffinity: needs label zone=2, a new node has zone=1"
+
+
+@pytest.mark.parametrize(
+    ("asks", "reason"),
+    [
+        (shape(node_selector=pairs(disk="ssd")), "needs label disk=ssd, a new node has no label disk"),
+        (affinity(needs(("disk", "In", ("ssd", "nvme")))), "needs disk In [ssd, nvme], a new node has no label disk"),
+        (
+            affinity(needs(("zone", "In", ("2",))), needs(("gpu-type", "NotIn", ("a100",)))),
+            "needs zone In [2] or gpu-type NotIn [a100], a new node has zone=1 and has gpu-type=a100",
+        ),
+        (affinity(), "required node affinity without any requirement matches no node"),
+        (affinity(needs()), "required node affinity without any requirement matches no node"),
+    ],
+)
+def test_a_refusal_says_what_is_asked_for_and_what_the_node_has(asks, reason):
+    assert node_affinity(asks, A100) == f"NodeAffinity: {reason}"
+
+
+def test_a_refusal_does_not_show_the_name_that_a_node_to_come_does_not_have_yet():
+    to_come = ground("\0new", {"kubernetes.io/hostname": "\0new"})
+    by_label = shape(node_selector=(("kubernetes.io/hostname", "node-7"),))
+    assert node_affinity(by_label, to_come) == (
+        "NodeAffinity: needs label kubernetes.io/hostname=node-7, a new node has a kubernetes.io/hostname of its own"
+    )
+    by_name = affinity(needs(fields=[("metadata.name", "In", ("node-7",))]))
+    assert node_affinity(by_name, to_come) == (
+        "NodeAffinity: needs metadata.name In [node-7], a new node has a metadata.name of its own"
+    )
+
+
+def test_a_refusal_stays_short_whatever_is_asked_for():
+    many = affinity(*(needs((f"key-{n}" * 20, "In", tuple(str(each) for each in range(500)))) for n in range(500)))
+    assert len(node_affinity(many, A100)) < 400
 
 
 def test_a_field_can_ask_for_one_node_by_name():

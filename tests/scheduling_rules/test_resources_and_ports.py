@@ -14,7 +14,7 @@ from tests.builders import GIB, GPU, shape
 
 def test_a_pod_without_requests_fits_wherever_there_is_a_place_for_a_pod():
     assert node_resources_fit(shape(), {"pods": 1}) is None
-    assert node_resources_fit(shape(), {"pods": 0}) == "NodeResourcesFit: needs pods 1, a node has 0"
+    assert node_resources_fit(shape(), {"pods": 0}) == "NodeResourcesFit: needs 1 pods, a new node has 0"
 
 
 def test_a_pod_fits_exactly():
@@ -24,11 +24,11 @@ def test_a_pod_fits_exactly():
 @pytest.mark.parametrize(
     ("request_", "free", "reason"),
     [
-        (shape(cpu=2001), {"cpu": 2000}, "NodeResourcesFit: needs cpu 2001m, a node has 2"),
-        (shape(memory=2 * GIB), {"memory": GIB}, "NodeResourcesFit: needs memory 2Gi, a node has 1Gi"),
-        (shape(gpu=2), {GPU: 1}, "NodeResourcesFit: needs nvidia.com/gpu 2, a node has 1"),
-        (shape(gpu=1), {}, "NodeResourcesFit: needs nvidia.com/gpu 1, a node has 0"),
-        (shape(cpu=1), {"cpu": -500}, "NodeResourcesFit: needs cpu 1m, a node has 0"),
+        (shape(cpu=2001), {"cpu": 2000}, "NodeResourcesFit: needs 2001m cpu, a new node has 2"),
+        (shape(memory=2 * GIB), {"memory": GIB}, "NodeResourcesFit: needs 2Gi memory, a new node has 1Gi"),
+        (shape(gpu=2), {GPU: 1}, "NodeResourcesFit: needs 2 nvidia.com/gpu, a new node has 1"),
+        (shape(gpu=1), {}, "NodeResourcesFit: needs 1 nvidia.com/gpu, a new node has 0"),
+        (shape(cpu=1), {"cpu": -500}, "NodeResourcesFit: needs 1m cpu, a new node has 0"),
     ],
 )
 def test_a_shortage_is_named_with_its_figures(request_, free, reason):

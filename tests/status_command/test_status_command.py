@@ -72,8 +72,8 @@ def test_every_pod_that_is_not_served_has_a_reason_for_each_pool(status: Say) ->
     assert (
         "not served: default/huge-0, default/huge-1, default/huge-2, default/huge-3, default/huge-4 and 2 more" in out
     )
-    assert "spot     NodeResourcesFit: needs cpu 300, a node has 4" in out
-    assert "regular  NodeResourcesFit: needs cpu 300, a node has 4" in out
+    assert "spot     NodeResourcesFit: needs 300 cpu, a new node has 4" in out
+    assert "regular  NodeResourcesFit: needs 300 cpu, a new node has 4" in out
 
 
 def test_what_azure_refused_is_shown_with_its_end(status: Say) -> None:
