@@ -16,8 +16,21 @@ from shared import arrivals
 from shared.adapters.errors import NotFound
 from shared.adapters.protocols import ClusterApi
 from shared.bulk import unpack
+from shared.explaining import explain
 from shared.ledger import moment, planning_ledger
-from shared.model import Config, FailureMemory, Ledger, Mode, NodeView, Plan, PodClass, PodRef, PoolKind, Snapshot
+from shared.model import (
+    Config,
+    FailureMemory,
+    Ledger,
+    Mode,
+    NodeView,
+    Plan,
+    PodClass,
+    PodRef,
+    PoolKind,
+    Snapshot,
+    Supply,
+)
 from shared.planning import plan
 from shared.pool_choice import open_zones
 
@@ -29,6 +42,7 @@ SET_CHUNK = 100  # scale set VMs per growth: what a placement group takes, and f
 WAITING = "DisruptionBudget"  # how `shared.retirement` begins the reason of a node that has to wait its turn
 MOST_STARTS = 24  # of growths, and of retirements, per plan: an order has 32 kB; the next plan goes on
 STATUS_UNSERVED = 20
+STATUS_SERVED = 20  # classes of pods for which the plan says why they go where they go, the dearest
 STATUS_PODS = 5
 
 
@@ -46,6 +60,8 @@ def make_plan(world: World, order: Json) -> Json:
     now = moment(order["now"])
     ledger = planning_ledger(view, now)
     decided = plan(snapshot, config, ledger, now)
+    if decided.deltas:
+        decided = replace(decided, served=explain(decided, snapshot, config, ledger, now, STATUS_SERVED))
     found = {"settled": settled, "snapshot": name, "idle_waiting": _some_wait(decided)}
     made = {**base, **_to_begin(order, config, snapshot, ledger, decided), **found}
     _store(world, order, config, decided, made)
@@ -178,6 +194,18 @@ def summary_of(decided: Plan, config: Config, now: str, snapshot: str) -> Json:
                 "reasons": dict(group.reasons),
             }
             for group in decided.unserved[:STATUS_UNSERVED]
+        ],
+        "served": [
+            {
+                "pod": str(each.example),
+                "pods": each.pods,
+                "nodes": each.nodes,
+                "target": each.target,
+                "why": each.why,
+                "cost_per_hour": each.cost,
+            }
+            for each in decided.served
+            if each.supply is Supply.NEW
         ],
         "cost_per_hour": decided.cost_per_hour,
         "notes": list(decided.notes),

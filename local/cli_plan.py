@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,12 +15,14 @@ from local.cli_input import read_pools
 from local.cluster_dump import ClusterObjects, from_api_server, from_dump
 from local.errors import DONE, UserError
 from shared import planning
-from shared.model import Config, Ledger, Placement, Plan, PodRef, Snapshot
+from shared.explaining import explain
+from shared.model import Config, Ledger, Placement, Plan, PodRef, Served, Snapshot, Supply
 from shared.pool_choice import known_price
 from shared.projection import project
 
 _PODS_SHOWN = 4
 _NODES_SHOWN = 20
+_CLASSES_SHOWN = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     now = datetime.now(UTC)
     snapshot = _snapshot(objects, config, arguments.cluster or arguments.kubeconfig, now)
     plan = planning.plan(snapshot, config, Ledger(), now)
+    plan = replace(plan, served=explain(plan, snapshot, config, Ledger(), now))
     if arguments.output == "json":
         sys.stdout.buffer.write(orjson.dumps(as_json(plan)) + b"\n")
     else:
@@ -61,12 +65,29 @@ def as_json(plan: Plan) -> dict[str, Any]:
             {"pod": str(pod), "reasons": dict(group.reasons)} for group in plan.unserved for pod in group.pods
         ],
         "cost_per_hour": plan.cost_per_hour,
+        "served": [_explained(each) for each in plan.served],
+    }
+
+
+def _explained(each: Served) -> dict[str, Any]:
+    return {
+        "pod": str(each.example),
+        "pods": each.pods,
+        "supply": each.supply.value,
+        "target": each.target,
+        "nodes": each.nodes,
+        "why": each.why,
+        "cost_per_hour": each.cost,
+        "share_per_hour": each.share,
+        "runner_up": each.runner_up,
+        "runner_up_share_per_hour": each.runner_up_share,
     }
 
 
 def as_text(plan: Plan, config: Config) -> Iterator[str]:
     """The plan for a person: what is bought and at which price, what fits, what is not served and why."""
     yield from _bought(plan, config)
+    yield from _why_bought(plan)
     placements = _placements(plan)
     yield from (f"fits on {each.target}: {_some(each.pods)}" for each in placements[:_NODES_SHOWN])
     if len(placements) > _NODES_SHOWN:
@@ -96,6 +117,25 @@ def _bought(plan: Plan, config: Config) -> Iterator[str]:
         yield f"{delta.pool:{width}}  {delta.add:>5}  {sum(len(node.pods) for node in delta.nodes):>6}  {cost:>10}"
     nodes, pods = sum(delta.add for delta in plan.deltas), sum(len(n.pods) for d in plan.deltas for n in d.nodes)
     yield f"{'':{width}}  {nodes:>5}  {pods:>6}  {plan.cost_per_hour:>10.3f}"
+
+
+def _why_bought(plan: Plan) -> Iterator[str]:
+    """The dearest classes, each with why its pool was chosen and what would have been next best."""
+    bought = [each for each in plan.served if each.supply is Supply.NEW]
+    for each in bought[:_CLASSES_SHOWN]:
+        yield f"{_example(each)}: on {each.nodes} new of {each.target}, {_price(each.cost)} per hour"
+        second = f"; next best {each.runner_up} at {_price(each.runner_up_share)}" if each.runner_up else ""
+        yield f"  {each.why} ({_price(each.share)} for each pod{second})"
+    if len(bought) > _CLASSES_SHOWN:
+        yield f"and {len(bought) - _CLASSES_SHOWN} more classes of pods; -o json has them"
+
+
+def _example(each: Served) -> str:
+    return f"{each.example} and {each.pods - 1} more" if each.pods > 1 else str(each.example)
+
+
+def _price(price: float | None) -> str:
+    return "unknown" if price is None else f"{price:.4g}"
 
 
 def _placements(plan: Plan) -> tuple[Placement, ...]:

@@ -10,6 +10,7 @@ from shared.names import CONFIG_CONTAINER, DEAD_LETTER_CONTAINER
 Json = dict[str, Any]
 
 _SHOWN = 20  # nodes, operations and refusals; `-o json` has them all
+_REASONS_SHOWN = 5
 _ACTING = ("act", "grow-only")
 
 
@@ -45,6 +46,9 @@ def _plan(plan: Json) -> Iterator[str]:
     cost = f", {plan['cost_per_hour']:.3f} per hour to add" if plan["cost_per_hour"] else ""
     yield f"last plan at {_at(plan['made_at'])}{cost}"
     yield from (f"  {line}" for line in _decided(plan))
+    for each in plan.get("served", ())[:_REASONS_SHOWN]:
+        more = f" and {each['pods'] - 1} more" if each["pods"] > 1 else ""
+        yield f"  {each['pod']}{more}: {_nodes(each['nodes'])} of {each['target']}. {each['why']}"
     there, coming = plan["fits_existing"], plan["fits_upcoming"]
     if there or coming:
         yield f"  pods that fit without more nodes: {there} on nodes that are there, {coming} on nodes that are coming"

@@ -389,10 +389,41 @@ class Retirement:
     moves: tuple[Placement, ...] = ()
 
 
+class Supply(StrEnum):
+    """Where pods that are served go."""
+
+    NEW = "new"  # nodes to be bought
+    THERE = "there"
+    COMING = "coming"  # nodes that were asked for, or are joining
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Why `pods` pods of one class, `example` among them, go where they go.
+
+    `target` is a pool, except for nodes that are there: then it is one of them. `nodes` counts the nodes. `cost` is
+    these pods' part of what those nodes cost per hour: a node's price is split by what each pod's largest share of an
+    empty node is, so all parts sum to the price. `share` is that share of the price for one pod, `runner_up` the pool
+    with the next smallest one. None stands for an unknown price. Nodes that are there cost nothing more.
+    """
+
+    example: PodRef
+    pods: int
+    supply: Supply
+    target: str
+    nodes: int
+    why: str
+    cost: float | None = 0.0
+    share: float | None = 0.0
+    runner_up: str = ""
+    runner_up_share: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Decided, not yet done. `kept` names each idle candidate that stays, with the reason; `top_up` fills pools below
-    their minimum (nodes that serve no pod yet, hence not among the deltas)."""
+    their minimum (nodes that serve no pod yet, hence not among the deltas). `served` is filled in by
+    `shared.explaining`, for those who show or store a plan."""
 
     deltas: tuple[Delta, ...] = ()
     fits_existing: tuple[Placement, ...] = ()
@@ -403,3 +434,4 @@ class Plan:
     top_up: Mapping[str, int] = field(default_factory=dict)
     cost_per_hour: float = 0.0
     notes: tuple[str, ...] = ()
+    served: tuple[Served, ...] = ()

@@ -35,8 +35,8 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> P
 
     Pools that only observe are planned like the others; whether to act is for those who carry the plan out.
     """
-    templates = {pool.name: template_of(pool, snapshot.daemons) for pool in config.pools}
-    states = pool_states(config, templates, present(snapshot, ledger, now), ledger, now)
+    states = pools_now(snapshot, config, ledger, now)
+    templates = {state.pool.name: state.template for state in states}
     sites = sites_of(snapshot, config, ledger, templates, now)
     classes = demand(snapshot)
     around = bystanders(snapshot, sites) if any(has_rules(each.shape) for each in classes) else []
@@ -62,6 +62,12 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> P
         cost_per_hour=_cost(config, added),
         notes=tuple(_notes(config, added, states, top_up)),
     )
+
+
+def pools_now(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> list[PoolState]:
+    """Every pool in the order of the file: what a new node of it is like, and how many it may get."""
+    templates = {pool.name: template_of(pool, snapshot.daemons) for pool in config.pools}
+    return pool_states(config, templates, present(snapshot, ledger, now), ledger, now)
 
 
 def demand(snapshot: Snapshot) -> list[PodClass]:

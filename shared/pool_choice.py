@@ -100,12 +100,17 @@ def reasons(
     }
 
 
+def closed(state: PoolState, added: int) -> str:
+    """Why the pool gets no more nodes, whoever asks, `added` being decided on already; "" if it may."""
+    if state.barred:
+        return state.barred
+    return f"PoolFull: {state.present + added} of {state.pool.maximum} nodes" if state.room <= added else ""
+
+
 def _reason(shape: PodShape, state: PoolState, added: int, by_rules: str) -> str:
-    refusal = template_refusal(shape, state.template) or state.barred
+    refusal = template_refusal(shape, state.template) or closed(state, added)
     if refusal:
         return refusal
-    if state.room <= added:
-        return f"PoolFull: {state.present + added} of {state.pool.maximum} nodes"
     if by_rules:
         return by_rules
     return "NodeResourcesFit: amounts of 2**52 and more are not planned with"
@@ -144,7 +149,7 @@ def _fallback_orders(states: Sequence[PoolState], market: Market, suits: Mask) -
     if not shut:
         return {}
     preferred = _cheapest_share(market, suits)
-    lists = {place: _fallbacks(place, states) for place in shut}
+    lists = {place: fallbacks(place, states) for place in shut}
     return {
         row: order
         for row, place in enumerate(preferred.tolist())
@@ -162,7 +167,7 @@ def _cheapest_share(market: Market, suits: Mask) -> Rows:
     return cheapest
 
 
-def _fallbacks(place: int, states: Sequence[PoolState]) -> list[int]:
+def fallbacks(place: int, states: Sequence[PoolState]) -> list[int]:
     """A pool's fallbacks in order; one that can't deliver either is followed by its own."""
     by_name = {state.pool.name: number for number, state in enumerate(states)}
     order: list[int] = []

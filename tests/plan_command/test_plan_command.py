@@ -76,6 +76,7 @@ def plan_json(files, capsysbinary):
 
 def test_pending_pods_become_nodes_of_the_cheapest_pool(plan_json):
     made = plan_json(*(pod(f"p{n}", cpu="2") for n in range(4)))
+    del made["served"]
     assert made == {
         "deltas": [
             {
@@ -88,6 +89,24 @@ def test_pending_pods_become_nodes_of_the_cheapest_pool(plan_json):
         "unserved": [],
         "cost_per_hour": 0.4,
     }
+
+
+def test_beside_the_plan_stands_why_each_class_goes_where_it_goes(plan_json):
+    made = plan_json(*(pod(f"p{n}", cpu="2") for n in range(4)))
+    assert made["served"] == [
+        {
+            "pod": "default/p0",
+            "pods": 4,
+            "supply": "new",
+            "target": "general",
+            "nodes": 2,
+            "why": "OnlyPool: no other pool takes such pods",
+            "cost_per_hour": 0.4,
+            "share_per_hour": 0.1,
+            "runner_up": "",
+            "runner_up_share_per_hour": None,
+        }
+    ]
 
 
 def test_every_pending_pod_appears_once_and_every_pool_has_its_reason(plan_json):
@@ -138,7 +157,7 @@ def test_a_list_of_pods_alone_will_do_and_other_kinds_are_passed_over(plan_json)
 
 
 def test_an_empty_cluster_needs_nothing(plan_json):
-    assert plan_json() == {"deltas": [], "fits_existing": [], "unserved": [], "cost_per_hour": 0}
+    assert plan_json() == {"deltas": [], "fits_existing": [], "unserved": [], "cost_per_hour": 0, "served": []}
 
 
 def test_text_says_what_is_bought_at_which_price_and_why_others_are_not_served(files, capsys):
@@ -146,6 +165,8 @@ def test_text_says_what_is_bought_at_which_price_and_why_others_are_not_served(f
     assert cli.main(files(items)) == 0
     text = capsys.readouterr().out
     assert "general      6       6       1.200" in text
+    assert "default/p0 and 5 more: on 6 new of general, 1.2 per hour" in text
+    assert "OnlyPool: no other pool takes such pods (0.2 for each pod)" in text
     assert "fits on n1: default/fits" in text
     assert "not served: default/too-large" in text
     assert "general  NodeResourcesFit: needs 300 cpu, a new node has 4" in text
