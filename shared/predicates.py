@@ -27,7 +27,7 @@ PODS = "pods"
 UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 _NAME_FIELD = "metadata.name"
-_HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
+HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _VALUES_SHOWN = 5
 _TEXT_SHOWN = 120
@@ -68,7 +68,7 @@ def node_unschedulable(shape: PodShape, ground: Ground) -> str | None:
 def taint_toleration(shape: PodShape, ground: Ground) -> str | None:
     """Refuses at the first NoSchedule or NoExecute taint without a matching toleration."""
     for taint in ground.taints:
-        if taint.effect in _HARD_EFFECTS and not _tolerated(taint, shape.tolerations):
+        if taint.effect in HARD_EFFECTS and not _tolerated(taint, shape.tolerations):
             return f"TaintToleration: does not tolerate {_taint_text(taint)}"
     return None
 
