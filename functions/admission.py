@@ -6,6 +6,7 @@ from functions.durable import Json, Orchestration, Registry, Starter, Steps, sta
 from functions.waiting import attempt, ledger, once
 
 ROUNDS = 5  # plans per history
+_TOLD = ("settled", "learnt", "lease", "idle_waiting")  # by a planner to the ledger, when it gives the lead back
 FIRST_LEASE = 180.0  # seconds; what a leader gets before it has read the pools file
 
 
@@ -31,6 +32,7 @@ def admit(context: Orchestration) -> Steps[Json]:
             generation=generation,
             lease=made.get("lease", FIRST_LEASE),
             settled=made.get("settled", {}),
+            learnt=made.get("learnt", {}),
             idle_waiting=made.get("idle_waiting", False),
         )
         if released["state"] != "again":
@@ -49,7 +51,7 @@ def plan_capacity(context: Orchestration) -> Steps[Json]:
     if not made["ok"]:
         return made
     begun = yield from _begun(context, order, made)
-    told: Json = {name: made[name] for name in ("settled", "lease", "idle_waiting") if name in made}
+    told: Json = {name: made[name] for name in _TOLD if name in made}
     return {"ok": True, **told, **begun}
 
 

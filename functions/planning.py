@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 
 import orjson
 
@@ -17,7 +18,7 @@ from shared.adapters.errors import NotFound
 from shared.adapters.protocols import ClusterApi
 from shared.bulk import unpack
 from shared.explaining import explain
-from shared.ledger import moment, planning_ledger
+from shared.ledger import lesson_entry, moment, planning_ledger
 from shared.model import (
     Config,
     FailureMemory,
@@ -41,6 +42,7 @@ VM_CHUNK = 8  # stand-alone VMs per growth: each has an operation of its own to 
 SET_CHUNK = 100  # scale set VMs per growth: what a placement group takes, and few enough to name in the ledger
 WAITING = "DisruptionBudget"  # how `shared.retirement` begins the reason of a node that has to wait its turn
 MOST_STARTS = 24  # of growths, and of retirements, per plan: an order has 32 kB; the next plan goes on
+MOST_LESSONS = 4  # told to the ledger per plan: they have some kilobytes each, and nobody waits for them
 STATUS_UNSERVED = 20
 STATUS_SERVED = 20  # classes of pods for which the plan says why they go where they go, the dearest
 STATUS_PODS = 5
@@ -63,6 +65,7 @@ def make_plan(world: World, order: Json) -> Json:
     if decided.deltas:
         decided = replace(decided, served=explain(decided, snapshot, config, ledger, now, STATUS_SERVED))
     found = {"settled": settled, "snapshot": name, "idle_waiting": _some_wait(decided)}
+    found["learnt"] = _news(decided, view.get("learnt", {}))
     made = {**base, **_to_begin(order, config, snapshot, ledger, decided), **found}
     _store(world, order, config, decided, made)
     return made
@@ -96,6 +99,12 @@ def _some_wait(decided: Plan) -> bool:
     """Whether idle nodes stay only because others go first: these ones' end is then a reason to plan again."""
     held = any(reason.startswith(WAITING) for reason in decided.kept.values())
     return held or len(decided.retirements) > MOST_STARTS
+
+
+def _news(decided: Plan, known: Json) -> Json:
+    """Lessons about pools that the ledger does not have yet, a few at a time."""
+    lessons = {pool: lesson_entry(lesson) for pool, lesson in decided.learnt.items() if lesson.lasting}
+    return dict(islice(((pool, entry) for pool, entry in lessons.items() if known.get(pool) != entry), MOST_LESSONS))
 
 
 def _to_begin(order: Json, config: Config, snapshot: Snapshot, ledger: Ledger, decided: Plan) -> Json:

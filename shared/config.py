@@ -135,6 +135,13 @@ _TIMING = (
         default="15m",
     ),
     Field(
+        "resources_timeout",
+        Duration(30, 86_400),
+        "How long a new node counts as supply of extended resources (GPUs) that it has not announced yet. "
+        "Default 25m: a driver installed after the node has joined takes ten minutes, and may cost a restart.",
+        default="25m",
+    ),
+    Field(
         "debounce",
         Duration(0, 300),
         "How long the exporter collects unschedulable pods before it says so. Default 1s: one burst becomes one plan, "

@@ -11,13 +11,16 @@ passed: counted too long it delays a purchase, forgotten too early it buys twice
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+import orjson
+
 from shared.bulk import pack, unpack
-from shared.model import FailureMemory, Ledger, Priority, Upcoming
+from shared.model import FailureMemory, Learnt, Ledger, Priority, Taint, Upcoming
 
 Json = dict[str, Any]
 
@@ -29,6 +32,7 @@ GONE_LIMIT = 48  # nodes that an older snapshot may still show
 COOLING_LIMIT = 20  # nodes whose retirement was given up a short while ago
 FAILURE_LIMIT = 16
 GROWTH_LIMIT = 24  # growths in flight
+LEARNT_ROOM = 4_000  # bytes of what was learnt of pools, squeezed: some thirty of them; who learnt last stays
 REASON_LENGTH = 100
 GROWTH_FIRST = 120.0  # seconds that a growth which has yet to write keeps everybody else from its pool's lock
 
@@ -117,7 +121,8 @@ class ClusterLedger:
     """The entity's state. `generation` counts what was recorded, `served` is the generation last planned for.
 
     `gone` {node: uid} are nodes that we took away: a snapshot that still shows them is older than that. `idle_waiting`:
-    the last plan kept idle nodes only because as many as may be were going already.
+    the last plan kept idle nodes only because as many as may be were going already. `learnt` {pool: what its nodes were
+    like}, the oldest lesson first.
     """
 
     epoch: int = 0
@@ -135,6 +140,7 @@ class ClusterLedger:
     gone: dict[str, str] = field(default_factory=dict)
     idle_waiting: bool = False
     locks: dict[str, Lock] = field(default_factory=dict)
+    learnt: dict[str, Json] = field(default_factory=dict)
 
     def encode(self) -> Json:
         """As JSON values. By hand: `asdict` would copy every id one by one, at every operation of the entity."""
@@ -170,7 +176,7 @@ class ClusterLedger:
 
 _ENTRIES = ("growths", "retirements", "cooling", "locks")
 _LISTS = ("seen", "spent", "failures")
-_BULKY = ("seen", "spent", "growths", "retirements", "failures", "cooling", "gone")
+_BULKY = ("seen", "spent", "growths", "retirements", "failures", "cooling", "gone", "learnt")
 
 
 def _growth(entry: Json) -> Growth:
@@ -187,6 +193,7 @@ def planning_ledger(view: Json, now: datetime | None = None) -> Ledger:
         retiring=frozenset(view.get("retirements", {})),
         deleting=frozenset(node for node, going in view.get("retirements", {}).items() if going["stage"] == DELETING),
         cooling=_cooling(view, now) if now is not None else {},
+        learnt={pool: _lesson(entry) for pool, entry in view.get("learnt", {}).items()},
     )
 
 
@@ -214,6 +221,24 @@ def failure_entry(memory: FailureMemory) -> Json:
         "until": stamp(memory.until),
         "pool": memory.pool,
     }
+
+
+def lesson_entry(lesson: Learnt) -> Json:
+    """A lesson as orders and the state carry it."""
+    return {
+        "declared": lesson.declared,
+        "newest": stamp(lesson.newest),
+        "allocatable": dict(lesson.allocatable),
+        "labels": dict(lesson.labels),
+        "lacking": list(lesson.lacking),
+        "taints": [[taint.key, taint.value, taint.effect] for taint in lesson.taints],
+    }
+
+
+def _lesson(entry: Json) -> Learnt:
+    taints = tuple(Taint(*fields) for fields in entry["taints"])
+    labels, lacking = tuple(sorted(entry["labels"].items())), tuple(entry["lacking"])
+    return Learnt(entry["declared"], moment(entry["newest"]), entry["allocatable"], labels, lacking, taints)
 
 
 def _digest(event: str) -> str:
@@ -255,8 +280,10 @@ def _record(ledger: ClusterLedger, order: Json) -> Json:
 
 
 def _release(ledger: ClusterLedger, order: Json) -> Json:
-    """The leader has planned for `generation`: done, again (something newer came in), or lost (taken over)."""
+    """The leader has planned for `generation`: done, again (something newer came in), or lost (taken over). What it
+    found on the way is kept in any case: nodes that have appeared, and `learnt` {pool: what its nodes are like}."""
     _settle(ledger, order)
+    _learn(ledger, order.get("learnt") or {})
     lead = ledger.lead
     if lead is None or lead.holder != order["holder"]:
         return {"state": "lost"}
@@ -279,6 +306,18 @@ def _settle(ledger: ClusterLedger, order: Json) -> Json:
         ledger.growths[op] = replace(growth, claimed=claimed)
     _drop_arrived(ledger)
     return {"ok": True}
+
+
+def _learn(ledger: ClusterLedger, lessons: dict[str, Json]) -> None:
+    """Keep what is not older than what is known, for as many pools as there is room for."""
+    for pool, entry in lessons.items():
+        known = ledger.learnt.get(pool)
+        if known and known["declared"] == entry["declared"] and moment(known["newest"]) > moment(entry["newest"]):
+            continue
+        ledger.learnt.pop(pool, None)
+        ledger.learnt[pool] = entry
+    while ledger.learnt and len(zlib.compress(orjson.dumps(ledger.learnt))) > LEARNT_ROOM:
+        del ledger.learnt[next(iter(ledger.learnt))]
 
 
 def _drop_arrived(ledger: ClusterLedger) -> None:

@@ -288,6 +288,7 @@ class Timing:
     node_join_timeout: float
     debounce: float
     lead_lease: float
+    resources_timeout: float = 1500.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,12 +329,31 @@ class FailureMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class Learnt:
+    """What the nodes of a pool turned out to be like (`shared.learning` says which nodes taught it).
+
+    `declared` is a digest of what the pools file promised then: for another promise the lesson is void. `newest` is
+    when the youngest of those nodes was made. `labels` are those that a new node would not be expected to have, or has
+    with another value; `lacking` names labels that it would be expected to have. A lesson that is not `lasting` holds
+    only as long as the nodes stand that taught it.
+    """
+
+    declared: str
+    newest: datetime
+    allocatable: Resources
+    labels: Pairs = ()
+    lacking: tuple[str, ...] = ()
+    taints: tuple[Taint, ...] = ()
+    lasting: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Ledger:
     """What the cluster's entity knows and a snapshot cannot show.
 
     `retiring`: names of nodes with a saga in flight, which are no supply, and count against the budget. `deleting`:
     those of them that only wait for Azure; they do not count, or a deletion that hangs would hold up all others.
-    `cooling`: nodes whose retirement was given up a short while ago, and why.
+    `cooling`: nodes whose retirement was given up a short while ago, and why. `learnt`: what was learnt, by pool.
     """
 
     upcoming: tuple[Upcoming, ...] = ()
@@ -341,6 +361,7 @@ class Ledger:
     retiring: frozenset[str] = frozenset()
     deleting: frozenset[str] = frozenset()
     cooling: Mapping[str, str] = field(default_factory=dict)
+    learnt: Mapping[str, Learnt] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,7 +444,8 @@ class Served:
 class Plan:
     """Decided, not yet done. `kept` names each idle candidate that stays, with the reason; `top_up` fills pools below
     their minimum (nodes that serve no pod yet, hence not among the deltas). `served` is filled in by
-    `shared.explaining`, for those who show or store a plan."""
+    `shared.explaining`, for those who show or store a plan. `learnt`: the pools' nodes as they really are, as far as
+    that is known."""
 
     deltas: tuple[Delta, ...] = ()
     fits_existing: tuple[Placement, ...] = ()
@@ -435,3 +457,4 @@ class Plan:
     cost_per_hour: float = 0.0
     notes: tuple[str, ...] = ()
     served: tuple[Served, ...] = ()
+    learnt: Mapping[str, Learnt] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from itertools import islice
 from shared import retirement
 from shared.allocation import Allocation
 from shared.census import has_rules
+from shared.learning import drift, lessons
 from shared.model import (
     Config,
     Delta,
@@ -26,8 +27,10 @@ from shared.model import (
 )
 from shared.placing import allocate
 from shared.pool_choice import PoolState, known_price, pool_states, reasons
-from shared.supply import Site, bystanders, present, sites_of
+from shared.supply import Site, bystanders, late_resources, present, sites_of
 from shared.template_node import template_of
+
+_MOST_LATE = 20  # nodes named one by one
 
 
 def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> Plan:
@@ -37,12 +40,13 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> P
     """
     states = pools_now(snapshot, config, ledger, now)
     templates = {state.pool.name: state.template for state in states}
+    learnt = {state.pool.name: lesson for state in states if (lesson := state.template.learnt)}
     sites = sites_of(snapshot, config, ledger, templates, now)
     classes = demand(snapshot)
     around = bystanders(snapshot, sites) if any(has_rules(each.shape) for each in classes) else []
     allocation = allocate(classes, sites, states, around) if classes else Allocation({}, [], [])
     refs = [iter(each.pods) for each in classes]
-    fits_existing, fits_upcoming = _placements(allocation, sites, refs)
+    fits_existing, fits_upcoming = _placements(allocation, sites, classes, refs)
     deltas = _deltas(allocation, states, refs)
     added = {delta.pool: delta.add for delta in deltas}
     top_up = _top_up(snapshot, states, sites, ledger, added)
@@ -60,13 +64,19 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> P
         kept=going.kept,
         top_up=top_up,
         cost_per_hour=_cost(config, added),
-        notes=tuple(_notes(config, added, states, top_up)),
+        notes=(
+            *_notes(config, added, states, top_up),
+            *(line for pool in config.pools if pool.name in learnt for line in drift(pool, learnt[pool.name])),
+            *islice(late_resources(snapshot, config, now), _MOST_LATE),
+        ),
+        learnt=learnt,
     )
 
 
 def pools_now(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> list[PoolState]:
     """Every pool in the order of the file: what a new node of it is like, and how many it may get."""
-    templates = {pool.name: template_of(pool, snapshot.daemons) for pool in config.pools}
+    learnt = lessons(snapshot, config, ledger, now)
+    templates = {pool.name: template_of(pool, snapshot.daemons, learnt.get(pool.name)) for pool in config.pools}
     return pool_states(config, templates, present(snapshot, ledger, now), ledger, now)
 
 
@@ -97,16 +107,16 @@ def _draw(refs: Iterator[PodRef], number: int) -> tuple[PodRef, ...]:
 
 
 def _placements(
-    allocation: Allocation, sites: Sequence[Site], refs: Sequence[Iterator[PodRef]]
+    allocation: Allocation, sites: Sequence[Site], classes: Sequence[PodClass], refs: Sequence[Iterator[PodRef]]
 ) -> tuple[tuple[Placement, ...], tuple[Placement, ...]]:
-    """Who goes to nodes that are there, and who waits for those that are coming."""
+    """Who goes to nodes that are there, and who waits for those that are coming, or for something on them."""
     there: dict[str, list[PodRef]] = {}
     coming: dict[str, list[PodRef]] = {}
     for number, content in sorted(allocation.on_sites.items()):
         site = sites[number]
-        pods = (coming if site.coming else there).setdefault(site.target, [])
         for row, count in sorted(content.items()):
-            pods.extend(_draw(refs[row], count))
+            waits = site.coming or any(name in site.lacks for name, _ in classes[row].shape.requests)
+            (coming if waits else there).setdefault(site.target, []).extend(_draw(refs[row], count))
     return (
         tuple(Placement(target, tuple(pods)) for target, pods in there.items()),
         tuple(Placement(target, tuple(pods)) for target, pods in coming.items()),

@@ -1,32 +1,43 @@
 """What may hold pods without being bought: nodes that are there, nodes that are joining, nodes that were asked for.
 
 A node in trouble, cordoned, going, or being taken away by Azure is no supply. A young node of ours that is not ready
-yet, or has not announced its GPUs yet, counts as what its pool promises until its time to join is over: otherwise the
-same pods would be bought for twice.
+yet counts as what its pool promises until its time to join is over; extended resources (GPUs) that it has not
+announced count until the time for those is over, also over a restart: otherwise the same pods would be bought for
+twice. After that a node counts as what it has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from shared.model import Config, DaemonShape, HostPort, Ledger, Movability, NodeView, PodShape, Snapshot
+from shared.model import (
+    Config,
+    DaemonShape,
+    HostPort,
+    Ledger,
+    Movability,
+    NodeView,
+    PodShape,
+    Pool,
+    Snapshot,
+    Taint,
+    Timing,
+)
 from shared.predicates import PODS, Ground
 from shared.tallies import Place
 from shared.template_node import Template, fits, settles, take
 
-_STARTUP_TAINTS = (
-    frozenset(  # set while a node starts, by the kubelet, the cloud's node manager, network and disk drivers
-        {
-            "node.kubernetes.io/not-ready",
-            "node.kubernetes.io/network-unavailable",
-            "node.cloudprovider.kubernetes.io/uninitialized",
-            "node.cilium.io/agent-not-ready",
-            "disk.csi.azure.com/agent-not-ready",
-            "file.csi.azure.com/agent-not-ready",
-        }
-    )
+_STARTUP_TAINTS = (  # set while a node starts, by the kubelet, the cloud's node manager, network and disk drivers
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/network-unavailable",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+    "node.cilium.io/agent-not-ready",
+    "disk.csi.azure.com/agent-not-ready",
+    "file.csi.azure.com/agent-not-ready",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",  # prefixes that other people's node images use already
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
 )
 
 
@@ -37,9 +48,10 @@ Content = tuple[tuple[PodShape, int], ...]
 class Site:
     """One node, or one node to come, as a place for pods.
 
-    `target` names it in the plan; `coming` ones can't run everything yet. `fresh` ones are a pool's of ours and hold
-    nothing but DaemonSet pods, so they can still be filled as if they were bought now. `idle` ones may go soon.
-    `content` is what runs there, DaemonSet pods to come included.
+    `target` names it in the plan; `coming` ones can't run anything yet, others nobody who asks for a resource that they
+    still lack (`lacks`). `fresh` ones are a pool's of ours and hold nothing but DaemonSet pods, so they can still be
+    filled as if they were bought now. `idle` ones may go soon. `content` is what runs there, DaemonSet pods to come
+    included.
     """
 
     target: str
@@ -51,23 +63,56 @@ class Site:
     fresh: bool = False
     idle: bool = False
     content: Content = ()
+    lacks: frozenset[str] = frozenset()
+
+
+def is_startup_taint(taint: Taint) -> bool:
+    """Whether it only says that the node has not finished starting."""
+    return taint.key.startswith(_STARTUP_TAINTS)
+
+
+def is_extended(resource: str) -> bool:
+    """Whether a device plugin announces it, after the node has joined: the kubelet's own resources have no domain."""
+    return "/" in resource
+
+
+def join_time(pool: Pool, timing: Timing) -> timedelta:
+    """How long after its creation a node of the pool may lack what the pool promises and still be waited for."""
+    late = timing.resources_timeout if any(map(is_extended, pool.allocatable)) else 0.0
+    return timedelta(seconds=max(timing.node_join_timeout, late))
 
 
 def sites_of(
     snapshot: Snapshot, config: Config, ledger: Ledger, templates: Mapping[str, Template], now: datetime
 ) -> list[Site]:
     """Every place that counts as supply: nodes in the snapshot's order, then those asked for, in the ledger's."""
-    join_time = timedelta(seconds=config.timing.node_join_timeout)
+    patience = {pool.name: join_time(pool, config.timing) for pool in config.pools}
     sites = []
     for node in snapshot.nodes:
         if node.unschedulable or node.evicting_at is not None or node.name in ledger.retiring:
             continue
         template = templates.get(node.pool)
-        if template is not None and now - node.created_at < join_time:
+        if template is not None and now - node.created_at < patience[node.pool]:
             sites.append(_young(node, template, snapshot.daemons))
         elif node.ready:
             sites.append(_settled(node, ours=template is not None))
     return sites + _asked_for(ledger, templates, now)
+
+
+def late_resources(snapshot: Snapshot, config: Config, now: datetime) -> Iterator[str]:
+    """Of which nodes extended resources are still missing, or missing again, after all patience: a line for each."""
+    promised = {
+        pool.name: (join_time(pool, config.timing), extended)
+        for pool in config.pools
+        if (extended := [(name, amount) for name, amount in pool.allocatable.items() if amount and is_extended(name)])
+    }
+    for node in snapshot.nodes if promised else ():
+        patience, extended = promised.get(node.pool, (timedelta(), []))
+        if now - node.created_at < patience or not node.ready:
+            continue
+        for name, amount in extended:
+            if (has := node.allocatable.get(name, 0)) < amount:
+                yield f"node {node.name} of pool {node.pool} has {has} {name} instead of {amount}, and counts with that"
 
 
 def bystanders(snapshot: Snapshot, sites: Sequence[Site]) -> list[Place]:
@@ -113,10 +158,11 @@ def _settled(node: NodeView, *, ours: bool) -> Site:
 
 
 def _young(node: NodeView, template: Template, daemons: Sequence[DaemonShape]) -> Site:
-    taints = tuple(taint for taint in node.taints if taint.key not in _STARTUP_TAINTS)
+    taints = tuple(taint for taint in node.taints if not is_startup_taint(taint))
     ground = Ground(node.name, node.labels, taints)
-    promised = template.pool.allocatable
-    allocatable = {**node.allocatable, **{k: v for k, v in promised.items() if not node.allocatable.get(k)}}
+    promised = {name: amount for name, amount in template.allocatable.items() if amount}
+    lacks = frozenset(name for name, amount in promised.items() if _is_missing(name, amount, node))
+    allocatable = {**node.allocatable, **{name: promised[name] for name in lacks}}
     free = _free(allocatable, node.requested)
     ports = node.host_ports
     content = content_of(node)
@@ -125,18 +171,24 @@ def _young(node: NodeView, template: Template, daemons: Sequence[DaemonShape]) -
             take(free, daemon.shape, 1)
             ports += daemon.shape.host_ports
             content += ((daemon.shape, 1),)
-    lacking = any(not node.allocatable.get(name) for name, amount in promised.items() if amount)
     return Site(
         node.name,
         node.pool,
         (ground,),
         free,
         ports,
-        coming=lacking or not node.ready,
+        coming=not node.ready or len(taints) < len(node.taints),
         fresh=_holds_daemons_only(node),
         idle=node.idle_since is not None,
         content=content,
+        lacks=lacks,
     )
+
+
+def _is_missing(name: str, amount: int, node: NodeView) -> bool:
+    """Whether more is still expected: a device plugin may announce its devices one by one, the kubelet says all."""
+    has = node.allocatable.get(name, 0)
+    return has < amount if is_extended(name) else not has
 
 
 def _asked_for(ledger: Ledger, templates: Mapping[str, Template], now: datetime) -> list[Site]:

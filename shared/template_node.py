@@ -1,16 +1,17 @@
 """What a new node of a pool will look like: its labels, taints and the room that is left beside the DaemonSets.
 
-Labels are those that the kubelet and Azure's node manager put on every Linux node, then the pool's own, which win.
+Labels are those that the kubelet and Azure's node manager put on every Linux node, then the pool's own, which win; what
+was learnt from real nodes of the pool (`shared.learning`) wins over both, and over the declared room and taints.
 The host name of a node to come is unknown, so nothing that asks for a particular one is served by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from shared import names
-from shared.model import DaemonShape, HostPort, PodShape, Pool
+from shared.model import DaemonShape, HostPort, Learnt, PodShape, Pool
 from shared.predicates import PODS, Ground, node_ports, node_resources_fit, static_refusal
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
@@ -27,7 +28,8 @@ class Template:
     """A node of a pool before it exists.
 
     `grounds` has one entry, or one for each zone that Azure may choose for the node: a pod is served only if it is on
-    all of them. `free` and `host_ports` are what the DaemonSets leave and take, whose pods are `daemons`.
+    all of them. `free` and `host_ports` are what the DaemonSets leave and take, whose pods are `daemons`; `learnt` is
+    what nodes of the pool have taught, if there were any.
     """
 
     pool: Pool
@@ -35,12 +37,18 @@ class Template:
     free: dict[str, int]
     host_ports: tuple[HostPort, ...]
     daemons: tuple[PodShape, ...] = ()
+    learnt: Learnt | None = None
+
+    @property
+    def allocatable(self) -> Mapping[str, int]:
+        """What pods may use of a fresh node, DaemonSet pods too: learnt, or promised."""
+        return self.pool.allocatable if self.learnt is None else self.learnt.allocatable
 
 
-def template_of(pool: Pool, daemons: Iterable[DaemonShape]) -> Template:
+def template_of(pool: Pool, daemons: Iterable[DaemonShape], learnt: Learnt | None = None) -> Template:
     """A new node of the pool, with each DaemonSet on it that fits."""
-    grounds = _grounds(pool)
-    free = {PODS: _KUBELET_MAX_PODS, **pool.allocatable}
+    grounds = _grounds(pool, learnt)
+    free = {PODS: _KUBELET_MAX_PODS, **(pool.allocatable if learnt is None else learnt.allocatable)}
     ports: tuple[HostPort, ...] = ()
     settled = []
     for daemon in daemons:
@@ -48,7 +56,7 @@ def template_of(pool: Pool, daemons: Iterable[DaemonShape]) -> Template:
             take(free, daemon.shape, 1)
             ports += daemon.shape.host_ports
             settled.append(daemon.shape)
-    return Template(pool, grounds, free, ports, tuple(settled))
+    return Template(pool, grounds, free, ports, tuple(settled), learnt)
 
 
 def template_refusal(shape: PodShape, template: Template) -> str | None:
@@ -79,21 +87,26 @@ def take(free: dict[str, int], shape: PodShape, count: int) -> None:
     free[PODS] = free.get(PODS, 0) - count
 
 
-def _grounds(pool: Pool) -> tuple[Ground, ...]:
+def assumed_labels(pool: Pool) -> dict[str, str]:
+    """Labels that a new node of the pool is taken to have, for all that the pools file says; its host name is none."""
     location = pool.azure.location if pool.azure else ""
-    labels = {
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": "amd64",
-        HOSTNAME_LABEL: _UNKNOWN_NAME,
-        names.POOL_LABEL: pool.name,
-    }
+    labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", names.POOL_LABEL: pool.name}
     if pool.sku:
         labels[INSTANCE_TYPE_LABEL] = pool.sku
     if location:
         labels[REGION_LABEL] = location
-    labels |= pool.labels
-    if not location or not pool.zones or ZONE_LABEL in pool.labels:
-        return (Ground(_UNKNOWN_NAME, labels, pool.taints),)
-    return tuple(
-        Ground(_UNKNOWN_NAME, {**labels, ZONE_LABEL: f"{location}-{zone}"}, pool.taints) for zone in pool.zones
-    )
+        if len(pool.zones) == 1:
+            labels[ZONE_LABEL] = f"{location}-{pool.zones[0]}"
+    return {**labels, **pool.labels}
+
+
+def _grounds(pool: Pool, learnt: Learnt | None) -> tuple[Ground, ...]:
+    labels: dict[str, str] = {**assumed_labels(pool), HOSTNAME_LABEL: _UNKNOWN_NAME}
+    taints = pool.taints
+    if learnt is not None:
+        labels = {key: value for key, value in labels.items() if key not in learnt.lacking} | dict(learnt.labels)
+        taints = learnt.taints
+    location = pool.azure.location if pool.azure else ""
+    if not location or len(pool.zones) < 2 or ZONE_LABEL in labels:
+        return (Ground(_UNKNOWN_NAME, labels, taints),)
+    return tuple(Ground(_UNKNOWN_NAME, {**labels, ZONE_LABEL: f"{location}-{zone}"}, taints) for zone in pool.zones)
