@@ -7,9 +7,10 @@ make it wrong, and a plan that trusts it buys nodes which its pods do not fit, a
   all extended resources (GPUs) that were promised, and at least half of everything else: what a sick node lacks is its
   own trouble. Where no node of a pool is sound, two or more that have had time enough teach together, extended
   resources by the best of them; but only as long as they stand.
-- Which of them: the newest generation, those made within an hour before the newest, since what a pool's template made a
-  day ago says little about the next node. Of several that disagree the least room counts: a plan for the largest would
-  leave pods waiting on the others, one for the least costs a little room. Labels and taints count if all have them.
+- Which of them: the newest generation, those made within an hour before the newest (twenty at most), since what a
+  pool's template made a day ago says little about the next node. Of several that disagree the least room counts: a plan
+  for the largest would leave pods waiting on the others, one for the least costs a little room. Labels and taints count
+  if all have them.
 - A lesson stays when the nodes go, until newer ones teach another, or the pools file promises something else.
 """
 
@@ -19,7 +20,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
-from shared.model import Config, Learnt, Ledger, NodeView, Pairs, Pool, Snapshot, Taint, Timing
+from shared.model import Config, Learnt, Ledger, NodeView, Pairs, Pool, Resources, Snapshot, Taint, Timing
 from shared.names import POOL_LABEL, RETIRING_TAINT
 from shared.predicates import PODS
 from shared.quantity import format_amount
@@ -27,6 +28,8 @@ from shared.supply import is_extended, is_startup_taint, join_time
 from shared.template_node import HOSTNAME_LABEL, INSTANCE_TYPE_LABEL, assumed_labels
 
 GENERATION = timedelta(hours=1)
+
+_ENOUGH = 20  # nodes of one generation
 
 _VITAL = ("cpu", "memory", PODS)
 _BYTES_WORTH_SAYING = 100  # of memory and disks a hundredth: that much differs from one boot to the next
@@ -116,18 +119,34 @@ def _newer(seen: Learnt | None, known: Learnt | None, declared: str) -> Learnt |
 
 
 def _taught(pool: Pool, nodes: Sequence[NodeView], ledger: Ledger, timing: Timing, now: datetime) -> Learnt | None:
-    able = [node for node in nodes if _can_teach(node, pool, ledger)]
-    sound = _generation([node for node in able if _is_sound(node, pool)])
+    newest_first = sorted(sorted(nodes, key=_name), key=_age, reverse=True)
+    able = (node for node in newest_first if _can_teach(node, pool, ledger))
+    promised = pool.allocatable
+    sound = _generation(node for node in able if _is_sound(node, promised))
     if sound:
         return _lesson(pool, sound, lasting=True)
     patience = join_time(pool, timing)
-    doubtful = _generation([node for node in able if now - node.created_at >= patience])
+    able = (node for node in newest_first if _can_teach(node, pool, ledger))
+    doubtful = _generation(node for node in able if now - node.created_at >= patience)
     return _lesson(pool, doubtful, lasting=False) if len(doubtful) > 1 else None
 
 
-def _generation(nodes: Sequence[NodeView]) -> list[NodeView]:
-    newest = max((node.created_at for node in nodes), default=None)
-    return [node for node in nodes if newest is not None and newest - node.created_at <= GENERATION]
+def _generation(newest_first: Iterable[NodeView]) -> list[NodeView]:
+    """The first of them, and those made not long before: enough of them to tell."""
+    found: list[NodeView] = []
+    for node in newest_first:
+        if len(found) == _ENOUGH or (found and found[0].created_at - node.created_at > GENERATION):
+            break
+        found.append(node)
+    return found
+
+
+def _name(node: NodeView) -> str:
+    return node.name
+
+
+def _age(node: NodeView) -> datetime:
+    return node.created_at
 
 
 def _can_teach(node: NodeView, pool: Pool, ledger: Ledger) -> bool:
@@ -141,11 +160,11 @@ def _can_teach(node: NodeView, pool: Pool, ledger: Ledger) -> bool:
     return all(node.allocatable.get(name, 0) > 0 for name in _VITAL)
 
 
-def _is_sound(node: NodeView, pool: Pool) -> bool:
+def _is_sound(node: NodeView, promised: Resources) -> bool:
     has = node.allocatable
     return all(
         has.get(name, 0) >= amount if is_extended(name) else 2 * has.get(name, 0) >= amount
-        for name, amount in pool.allocatable.items()
+        for name, amount in promised.items()
     )
 
 
