@@ -29,16 +29,17 @@ class Node:
         """The refusal, to be raised by the caller."""
         return ValueError(f"{self.path}: must be {wanted}, found {_BRIEFLY.repr(self.value)}")
 
-    def record(self, *names: str) -> dict[str, Node]:
-        """Exactly these keys of a mapping."""
+    def record(self, *names: str, optional: Sequence[str] = ()) -> dict[str, Node]:
+        """Exactly these keys of a mapping, and those of the optional ones that are there."""
         mapping = self._mapping()
         for name in names:
             if name not in mapping:
                 raise ValueError(f"{self.path}.{name}: is missing")
         for name in mapping:
-            if name not in names:
+            if name not in names and name not in optional:
                 raise ValueError(f"{self.path}.{name:.60}: is not known")
-        return {name: Node(mapping[name], f"{self.path}.{name}") for name in names}
+        there = [*names, *(name for name in optional if name in mapping)]
+        return {name: Node(mapping[name], f"{self.path}.{name}") for name in there}
 
     def mapping(self) -> Node:
         """The node itself, once it is sure to be a mapping."""

@@ -128,6 +128,8 @@ class PodShape:
     `near`, `apart` and `spread` are the pod's own rules about other pods. `namespace` and `labels` are what rules of
     any pod read of this one: an empty namespace means that no rule in play selects it, and labels that no such rule
     names are left out. `leaving` pods are being deleted, which a spread no longer counts.
+
+    `gang` is the `Gang.name` of the pod's gang, with `#role` behind it where it has a role; "" for most pods.
     """
 
     requests: tuple[tuple[str, int], ...]
@@ -143,6 +145,7 @@ class PodShape:
     apart: tuple[PodTerm, ...] = ()
     spread: tuple[Spread, ...] = ()
     leaving: bool = False
+    gang: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +223,20 @@ class DaemonShape:
 
 
 @dataclass(frozen=True, slots=True)
+class Gang:
+    """Pods that start together or not at all: `minimum` of them, among them as many of each role as `roles` says.
+
+    Members that need no place any more (they ended well, or have been promised one) are taken off both already; bound
+    ones are not, they count. A `minimum` of 0 asks for nothing. `problem` says why the gang cannot be planned for.
+    """
+
+    name: str
+    minimum: int
+    roles: tuple[tuple[str, int], ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """What the cluster looked like at `observed_at`; newer is decided by (epoch, sequence), never by time."""
 
@@ -230,6 +247,7 @@ class Snapshot:
     pending: tuple[PodClass, ...]
     nodes: tuple[NodeView, ...]
     daemons: tuple[DaemonShape, ...] = ()
+    gangs: tuple[Gang, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,12 @@ RETIRE_OPERATION_ANNOTATION = "sluice.io/retire-operation"  # present = the cord
 CORDONED_BEFORE_ANNOTATION = "sluice.io/cordoned-before"  # an administrator's cordon was there: undoing ours leaves it
 EVICTING_AT_ANNOTATION = "sluice.io/evicting-at"  # RFC 3339; the node agent heard that Azure takes the VM away then
 
+# What people write on pods that must start together, where no group object of a scheduler says it.
+GANG_ANNOTATION = "sluice.io/gang"  # a name, within the namespace
+GANG_MINIMUM_ANNOTATION = "sluice.io/gang-min-member"  # how many pods of the gang must start together
+GANG_ROLE_ANNOTATION = "sluice.io/gang-role"  # optional: what the pod is in it (worker, ps)
+GANG_ROLE_MINIMUM_ANNOTATION = "sluice.io/gang-role-min-member"  # how many pods of this pod's role must be among them
+
 CLUSTER_TAG = "sluice-cluster"
 POOL_TAG = "sluice-pool"
 OPERATION_TAG = "sluice-operation"

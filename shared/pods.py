@@ -7,9 +7,11 @@ shapes. Equal shapes are the same object, which keeps grouping 15,000 pods a mat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from shared.gang_members import SCHEDULERS, Membership, counts_ended, membership
 from shared.model import HostPort, NodeSelectorTerm, PodRef, PodShape, Requirement, Toleration
 from shared.pod_rules import INTER_POD_AFFINITY, NOBODY, Interest, rules_of
 from shared.resources import request_tuple
@@ -48,17 +50,32 @@ def is_terminating(pod: Json) -> bool:
 def is_pending_candidate(pod: Json) -> bool:
     """Whether a new node could be what this pod waits for.
 
-    Left out: bound, ended and terminating pods, gated ones, those of another scheduler, those that preemption has found
-    a node for, DaemonSet pods (they come with their node), and those that the scheduler holds back for another reason
-    than want of room. A pod that the scheduler has said nothing about counts: a dump may catch it there.
+    Left out: bound, ended and terminating pods, gated ones, those of another scheduler (unless it starts gangs), those
+    that preemption has found a node for, DaemonSet pods (they come with their node), and those that the scheduler
+    holds back for another reason than want of room. A pod that the scheduler has said nothing about counts: a dump may
+    catch it there.
     """
     spec = pod.get("spec") or _EMPTY
     status = pod.get("status") or _EMPTY
     if spec.get("nodeName") or status.get("nominatedNodeName") or spec.get("schedulingGates"):
         return False
-    if is_terminating(pod) or is_terminal(pod) or spec.get("schedulerName", DEFAULT_SCHEDULER) != DEFAULT_SCHEDULER:
+    if is_terminating(pod) or is_terminal(pod) or not _is_for_us(pod, spec.get("schedulerName", DEFAULT_SCHEDULER)):
         return False
     return _awaits_room(status.get("conditions") or ()) and owner_kind(pod) != "DaemonSet"
+
+
+def member(pod: Json) -> Membership | None:
+    """What a pod that is alive, or has ended well, means for its gang; None for a pod of no gang."""
+    found = membership(pod)
+    if found is None or is_terminating(pod):
+        return None
+    status = pod.get("status") or _EMPTY
+    if is_terminal(pod):
+        well = status.get("phase") == "Succeeded" and counts_ended(found)
+        return replace(found, settled=True) if well else None
+    bound = (pod.get("spec") or _EMPTY).get("nodeName")
+    promised = not bound and status.get("nominatedNodeName") and not is_pending_candidate(pod)
+    return replace(found, settled=True) if promised else found
 
 
 def shape_of(pod: Json, interest: Interest = NOBODY) -> PodShape:
@@ -85,8 +102,19 @@ def shape_of(pod: Json, interest: Interest = NOBODY) -> PodShape:
             apart=rules.apart,
             spread=rules.spread,
             leaving=bool(namespace) and is_terminating(pod),
+            gang=_gang(pod),
         )
     )
+
+
+def _is_for_us(pod: Json, scheduler: str) -> bool:
+    return scheduler == DEFAULT_SCHEDULER or (scheduler in SCHEDULERS and membership(pod) is not None)
+
+
+def _gang(pod: Json) -> str:
+    """A pod on its way out counts for its gang no more."""
+    found = membership(pod)
+    return "" if found is None or is_terminating(pod) else found.field
 
 
 @lru_cache(maxsize=16384)
@@ -168,5 +196,5 @@ def _not_modelled(spec: Json, *, undecided: bool) -> Iterator[str]:
             yield "VolumeRestrictions"
     if spec.get("resourceClaims"):
         yield "DynamicResources"
-    if spec.get("schedulingGroup") or spec.get("workloadRef"):
+    if spec.get("workloadRef"):  # of Kubernetes 1.35, gone since
         yield "GangScheduling"

@@ -14,10 +14,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from shared.drain import movability
+from shared.gang_members import PodGroups, gangs_of
 from shared.model import (
     BoundPods,
     Config,
     DaemonShape,
+    Gang,
     HostPort,
     Movability,
     NodeView,
@@ -31,7 +33,7 @@ from shared.model import (
 )
 from shared.names import EVICTING_AT_ANNOTATION
 from shared.pod_rules import NOBODY, Interest, rules_of
-from shared.pods import is_pending_candidate, is_terminal, pod_ref, shape_of
+from shared.pods import is_pending_candidate, is_terminal, member, pod_ref, shape_of
 from shared.provider_id import pool_of
 from shared.resources import MAX_AMOUNT, amounts
 
@@ -72,8 +74,10 @@ def project(  # noqa: PLR0913 - keywords only, one for each source
     nodes: Iterable[Json],
     daemon_sets: Iterable[Json] = (),
     idle_since: Mapping[str, datetime] | None = None,
+    pod_groups: PodGroups | None = None,
 ) -> Snapshot:
-    """The whole cluster at `now`. `idle_since` is what the caller remembers of each node by name."""
+    """The whole cluster at `now`. `idle_since` is what the caller remembers of each node by name; `pod_groups` need
+    only hold the API groups that `shared.gang_members.groups_asked_for` names."""
     pods, daemon_sets = list(pods), list(daemon_sets)
     interest = interest_of(pods, daemon_sets)
     on_node: dict[str, list[Json]] = defaultdict(list)
@@ -91,7 +95,14 @@ def project(  # noqa: PLR0913 - keywords only, one for each source
         pending=pending_classes(pods, interest),
         nodes=tuple(sorted(views, key=lambda view: view.name)),
         daemons=daemon_shapes(daemon_sets, interest),
+        gangs=gangs(pods, pod_groups or {}),
     )
+
+
+def gangs(pods: Iterable[Json], pod_groups: PodGroups) -> tuple[Gang, ...]:
+    """The gangs that any pod which runs or waits belongs to."""
+    found = (_named("pod", pod, member) for pod in pods)
+    return gangs_of((each for each in found if each is not None), pod_groups)
 
 
 def interest_of(pods: Iterable[Json], daemon_sets: Iterable[Json]) -> Interest:

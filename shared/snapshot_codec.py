@@ -3,7 +3,8 @@
 What repeats is written once and referred to by index: shapes, label sets, taint lists and resource lists. Pods are runs
 of one namespace, `[namespace, [name, uid, name, uid, ...]]`, and a uid that is a UUID is written in 22 characters.
 Objects are lists in a fixed order, not mappings: `_FORMAT` changes when the order does, and a reader refuses what it
-does not know. What rules between pods read of a shape is an eighth field, left out where there is none.
+does not know. What rules between pods read of a shape is an eighth field and its gang a ninth, left out where there is
+none.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from shared.json_reader import Node
 from shared.model import (
     BoundPods,
     DaemonShape,
+    Gang,
     HostPort,
     Movability,
     NodeSelectorTerm,
@@ -80,6 +82,7 @@ def to_json(snapshot: Snapshot) -> Json:
         "pending": pending,
         "nodes": nodes,
         "daemons": daemons,
+        **({"gangs": [_gang(gang) for gang in snapshot.gangs]} if snapshot.gangs else {}),
     }
 
 
@@ -97,6 +100,7 @@ def from_json(document: object) -> Snapshot:
         "pending",
         "nodes",
         "daemons",
+        optional=("gangs",),
     )
     if root["format"].whole(0, _LARGEST) != _FORMAT:
         raise root["format"].wrong(f"the format {_FORMAT}")
@@ -111,6 +115,7 @@ def from_json(document: object) -> Snapshot:
         pending=tuple(_read_class(item, shapes) for item in root["pending"].items(_MOST_TABLE)),
         nodes=tuple(_read_node(item, shapes, maps, taints) for item in root["nodes"].items(_MOST_NODES)),
         daemons=tuple(_read_daemon(item, shapes) for item in root["daemons"].items(_MOST_TABLE)),
+        gangs=tuple(_read_gang(item) for item in root["gangs"].items(_MOST_TABLE)) if "gangs" in root else (),
     )
 
 
@@ -153,8 +158,16 @@ def _shape(shape: PodShape) -> list[object]:
         _ports(shape.host_ports),
         shape.priority,
         list(shape.not_modelled),
-        *_rules(shape),
+        *_extras(shape),
     ]
+
+
+def _extras(shape: PodShape) -> list[object]:
+    """The fields that most shapes do not have."""
+    rules = _rules(shape)
+    if not shape.gang:
+        return rules
+    return [*(rules or [None]), shape.gang]
 
 
 def _rules(shape: PodShape) -> list[object]:
@@ -181,6 +194,10 @@ def _rules(shape: PodShape) -> list[object]:
             shape.leaving,
         ]
     ]
+
+
+def _gang(gang: Gang) -> list[object]:
+    return [gang.name, gang.minimum, dict(gang.roles), gang.problem]
 
 
 def _selector(selector: PodSelector) -> list[object]:
@@ -290,10 +307,10 @@ def _read_uid(written: str, where: Node) -> str:
 
 
 def _read_shape(node: Node) -> PodShape:
-    fields = node.items(8)
+    fields = node.items(9)
     if len(fields) < 7:
-        raise node.wrong("a list of 7 or 8")
-    requests, selector, affinity, tolerations, ports, priority, not_modelled, *rules = fields
+        raise node.wrong("a list of 7 to 9")
+    requests, selector, affinity, tolerations, ports, priority, not_modelled, *extras = fields
     shape = PodShape(
         requests=tuple(requests.amounts().items()),
         node_selector=tuple(selector.texts().items()),
@@ -303,7 +320,13 @@ def _read_shape(node: Node) -> PodShape:
         priority=priority.whole(-(2**31), 2**31),
         not_modelled=tuple(one.text() for one in not_modelled.items(100)),
     )
-    return _read_rules(shape, rules[0]) if rules else shape
+    return _read_extras(shape, *extras) if extras else shape
+
+
+def _read_extras(shape: PodShape, rules: Node, gang: Node | None = None) -> PodShape:
+    if rules.value is not None or gang is None:
+        shape = _read_rules(shape, rules)
+    return shape if gang is None else replace(shape, gang=gang.text())
 
 
 def _read_rules(shape: PodShape, node: Node) -> PodShape:
@@ -376,6 +399,11 @@ def _read_class(node: Node, shapes: Sequence[PodShape]) -> PodClass:
 def _read_daemon(node: Node, shapes: Sequence[PodShape]) -> DaemonShape:
     name, shape = node.fields(2)
     return DaemonShape(name.text(), shape.choice(shapes))
+
+
+def _read_gang(node: Node) -> Gang:
+    name, minimum, roles, problem = node.fields(4)
+    return Gang(name.text(), minimum.whole(0, _LARGEST), tuple(roles.amounts().items()), problem.text())
 
 
 def _read_pods(node: Node) -> tuple[PodRef, ...]:

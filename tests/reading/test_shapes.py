@@ -114,7 +114,7 @@ def test_on_the_host_network_every_container_port_is_the_nodes():
         ({"volumes": [{"ephemeral": {}}]}, "VolumeBinding"),
         ({"volumes": [{"azureDisk": {}}]}, "VolumeRestrictions"),
         ({"resourceClaims": [{"name": "gpu"}]}, "DynamicResources"),
-        ({"schedulingGroup": {"podGroupName": "g"}}, "GangScheduling"),
+        ({"workloadRef": {"name": "w"}}, "GangScheduling"),
     ],
 )
 def test_a_rule_that_is_not_modelled_is_named(spec, name):
