@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from shared.adapters.protocols import Json
+from shared.gang_members import PATHS
 
 PODS_PATH = "/api/v1/pods"
 NODES_PATH = "/api/v1/nodes"
@@ -112,7 +113,10 @@ class PodTable(ObjectTable):
 
 
 class ClusterCache:
-    """The three kinds that a snapshot is made of. `on_change` is called, outside the lock, after every change."""
+    """The kinds that a snapshot is made of. `on_change` is called, outside the lock, after every change.
+
+    `pod_groups` are kept by API group; nobody serves them all.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -121,10 +125,15 @@ class ClusterCache:
         self.pods = PodTable(self._changed, self.lock)
         self.nodes = ObjectTable(self._changed, self.lock)
         self.daemon_sets = ObjectTable(self._changed, self.lock)
+        self.pod_groups = {group: ObjectTable(self._changed, self.lock) for group in PATHS}
 
     def tables(self) -> Mapping[str, Table]:
         """What a reflector of each path fills."""
         return {PODS_PATH: self.pods, NODES_PATH: self.nodes, DAEMON_SETS_PATH: self.daemon_sets}
+
+    def optional_tables(self) -> Mapping[str, Table]:
+        """The same for kinds that a cluster may not have."""
+        return {PATHS[group]: table for group, table in self.pod_groups.items()}
 
     def _changed(self) -> None:
         self.dirty = True

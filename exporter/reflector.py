@@ -6,12 +6,17 @@ time-out; in the simulator a pass calls it once with a short one.
 
 from __future__ import annotations
 
+import logging
+
 from exporter.cache import Table
-from shared.adapters.errors import Expired, RetryLater
+from shared.adapters.errors import Expired, NotFound, Refused, RetryLater
 from shared.adapters.protocols import ClusterApi
 
 FIRST_DELAY_SECONDS = 0.5  # a load balancer that just switched is back by then
 LONGEST_DELAY_SECONDS = 30.0  # an API server that comes back is noticed within the lease's duration
+ABSENT_SECONDS = 60.0  # an API that is not served is asked for again: its definition may be installed any time
+
+_log = logging.getLogger(__name__)
 
 
 def next_delay(failures: int, retry_after: float | None = None) -> float:
@@ -21,10 +26,15 @@ def next_delay(failures: int, retry_after: float | None = None) -> float:
 
 
 class Reflector:
-    """One resource. `synced` once a first list came through; `failures` in a row feed `next_delay`."""
+    """One resource. `synced` once a first list came through; `failures` in a row feed `next_delay`.
 
-    def __init__(self, api: ClusterApi, path: str, table: Table) -> None:
-        self._api, self.path, self._table = api, path, table
+    An `optional` one that is not served, or may not be read, counts as listed and empty; while it is so, `absent` says
+    why.
+    """
+
+    def __init__(self, api: ClusterApi, path: str, table: Table, *, optional: bool = False) -> None:
+        self._api, self.path, self._table, self._optional = api, path, table, optional
+        self.absent = ""
         self._version = ""
         self.synced = False
         self.failures = 0
@@ -38,6 +48,10 @@ class Reflector:
         """
         try:
             changed = self._watch(timeout_seconds) if self._version else self._list()
+        except (NotFound, Refused) as error:
+            if not self._optional:
+                raise
+            return self._without(error)
         except Expired:
             self._version = ""
             self.relists += 1
@@ -51,8 +65,14 @@ class Reflector:
     def _list(self) -> bool:
         items, version = self._api.list(self.path)
         changed = self._table.replace(items)
-        self._version, self.synced = version, True
+        self._version, self.synced, self.absent = version, True, ""
         return changed
+
+    def _without(self, error: NotFound | Refused) -> bool:
+        if not self.absent and isinstance(error, Refused):
+            _log.warning("%s; gangs of this kind cannot be planned for", error)
+        self._version, self.synced, self.absent = "", True, str(error)
+        return self._table.replace([])
 
     def _watch(self, timeout_seconds: int) -> bool:
         changed = False

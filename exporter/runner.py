@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from exporter.health import Health
-from exporter.reflector import LONGEST_DELAY_SECONDS, Reflector, next_delay
+from exporter.reflector import ABSENT_SECONDS, LONGEST_DELAY_SECONDS, Reflector, next_delay
 from exporter.service import ExporterService
 from shared.adapters.errors import OutsideError, RetryLater
 
@@ -70,7 +70,9 @@ class Runner:
             try:
                 began = time.monotonic()
                 changed = reflector.sync_once(WATCH_SECONDS)
-                if not changed and time.monotonic() - began < SHORTEST_WATCH_SECONDS:
+                if reflector.absent:
+                    self._stopping.wait(ABSENT_SECONDS)
+                elif not changed and time.monotonic() - began < SHORTEST_WATCH_SECONDS:
                     self._stopping.wait(SHORTEST_WATCH_SECONDS)
             except RetryLater as error:
                 delay = next_delay(reflector.failures, error.retry_after)

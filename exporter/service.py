@@ -17,7 +17,7 @@ from exporter.health import Health
 from exporter.lease import LeaderLease, LeaseTerms
 from exporter.observer import Observer
 from exporter.publisher import Notice, Outbox
-from exporter.reflector import LONGEST_DELAY_SECONDS, Reflector, next_delay
+from exporter.reflector import ABSENT_SECONDS, LONGEST_DELAY_SECONDS, Reflector, next_delay
 from shared.adapters.errors import OutsideError, RetryLater
 from shared.adapters.protocols import BlobStore, ClusterApi, EventPublisher, Json
 from shared.model import Config
@@ -48,7 +48,10 @@ class ExporterService:
         self._config_source, self._clock = config_source, clock
         self._config = config_source()
         self.cache = ClusterCache()
-        self.reflectors = tuple(Reflector(api, path, table) for path, table in self.cache.tables().items())
+        self.reflectors = (
+            *(Reflector(api, path, table) for path, table in self.cache.tables().items()),
+            *(Reflector(api, path, table, optional=True) for path, table in self.cache.optional_tables().items()),
+        )
         self._not_before: dict[str, datetime] = {}
         self._observer = Observer(self.cache, self._config, cadence or Cadence())
         self._lease = LeaderLease(api, identity, terms or LeaseTerms())
@@ -127,7 +130,10 @@ class ExporterService:
             return False
         self._not_before.pop(reflector.path, None)
         try:
-            return reflector.sync_once(POLL_SECONDS)
+            changed = reflector.sync_once(POLL_SECONDS)
+            if not reflector.absent:
+                return changed
+            delay = ABSENT_SECONDS
         except RetryLater as error:
             delay = next_delay(reflector.failures, error.retry_after)
         except OutsideError as error:

@@ -13,9 +13,10 @@ from datetime import datetime
 
 from exporter.cache import ClusterCache
 from shared.adapters.protocols import Json
-from shared.model import Config, DaemonShape, NodeView, PodClass, PodRef, PodSelector, PodShape, Snapshot
+from shared.gang_members import Membership, gangs_of
+from shared.model import Config, DaemonShape, Gang, NodeView, PodClass, PodRef, PodSelector, PodShape, Snapshot
 from shared.pod_rules import NO_RULES, NOBODY, Interest, PodRules, rules_of
-from shared.pods import is_pending_candidate, is_terminal, pod_ref, shape_of
+from shared.pods import is_pending_candidate, is_terminal, member, pod_ref, shape_of
 from shared.projection import daemon_selectors, daemon_shapes, project_node
 
 _log = logging.getLogger(__name__)
@@ -53,6 +54,9 @@ class ClusterView:
         self._rules: dict[str, PodRules] = {}
         self._daemon_selectors: set[PodSelector] = set()
         self._interest = NOBODY
+        self._members: dict[str, Membership] = {}
+        self._gangs: tuple[Gang, ...] | None = None
+        self._pod_groups: dict[str, list[Json]] = {}
 
     def refresh(self, config: Config) -> Changes:
         """Take in what changed in the cache; everything, when `config` is another one than last time."""
@@ -93,7 +97,9 @@ class ClusterView:
         """The cluster as of the last look."""
         classes = sorted(map(self._class, self._classes), key=lambda found: _order(found.pods[0]))
         nodes = tuple(self._nodes[name] for name in sorted(self._nodes))
-        return Snapshot(cluster, epoch, sequence, now, tuple(classes), nodes, self._daemons)
+        if self._gangs is None:
+            self._gangs = gangs_of(self._members.values(), self._pod_groups)
+        return Snapshot(cluster, epoch, sequence, now, tuple(classes), nodes, self._daemons, self._gangs)
 
     def _gather(self, *, everything: bool) -> _Work:
         cache = self._cache
@@ -107,11 +113,19 @@ class ClusterView:
             changed = everything or cache.daemon_sets.changed
             daemons = list(cache.daemon_sets.objects.values()) if changed else None
             cache.daemon_sets.changed = set()
+            self._gather_groups()
             return _Work(
                 [(key, cache.pods.objects.get(key)) for key in sorted(pods)],
                 [(name, cache.nodes.objects.get(name), cache.pods.on_node(name)) for name in sorted(names)],
                 daemons,
             )
+
+    def _gather_groups(self) -> None:
+        for group, table in self._cache.pod_groups.items():
+            if table.changed:
+                table.changed = set()
+                self._pod_groups[group] = list(table.objects.values())
+                self._gangs = None
 
     def _learn_interest(self, work: _Work) -> bool:
         """Take in the rules of changed pods and DaemonSets; whether they are about other pods now than before."""
@@ -139,6 +153,7 @@ class ClusterView:
         if shape is not None:
             self._leave_class(key, shape)
         self._unschedulable.pop(key, None)
+        self._take_member(key, pod)
         if pod is None or not is_pending_candidate(pod):
             return
         try:
@@ -151,6 +166,16 @@ class ClusterView:
         self._built.pop(shape, None)
         if _reported(pod):
             self._unschedulable[key] = pod["metadata"]["uid"]
+
+    def _take_member(self, key: str, pod: Json | None) -> None:
+        found = member(pod) if pod is not None else None
+        if found == self._members.get(key):
+            return
+        self._gangs = None
+        if found is None:
+            del self._members[key]
+        else:
+            self._members[key] = found
 
     def _leave_class(self, key: str, shape: PodShape) -> None:
         members = self._classes[shape]

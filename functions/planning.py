@@ -18,10 +18,13 @@ from shared.adapters.errors import NotFound
 from shared.adapters.protocols import ClusterApi
 from shared.bulk import unpack
 from shared.explaining import explain
+from shared.gang_members import gang_name, role_name
+from shared.gangs import carried_out
 from shared.ledger import lesson_entry, moment, planning_ledger
 from shared.model import (
     Config,
     FailureMemory,
+    Gang,
     Ledger,
     Mode,
     NodeView,
@@ -85,7 +88,8 @@ def verify_pending(world: World, order: Json) -> Json:
     if not dropped:
         return {"dropped": 0}
     name = f"verified/{order['plan']}"
-    world.put_snapshot(name, replace(snapshot, pending=tuple(pods for pods in kept if pods.pods)))
+    pending, gangs = tuple(pods for pods in kept if pods.pods), _still_needed(api, snapshot, waiting)
+    world.put_snapshot(name, replace(snapshot, pending=pending, gangs=gangs))
     return {"dropped": dropped, "snapshot": name}
 
 
@@ -109,7 +113,9 @@ def _news(decided: Plan, known: Json) -> Json:
 
 def _to_begin(order: Json, config: Config, snapshot: Snapshot, ledger: Ledger, decided: Plan) -> Json:
     name = f"{operation_id(order['cluster'], order['holder'], str(order['generation']))}.json"
-    growths = list(_growths(order, config, decided, ledger.failures))[:MOST_STARTS]
+    acting = {pool.name for pool in config.pools if may_grow(pool)}
+    bought = replace(decided, deltas=carried_out(decided, snapshot, acting))
+    growths = list(_growths(order, config, bought, ledger.failures))[:MOST_STARTS]
     nodes = {node.name: node for node in snapshot.nodes}
     retirements = [
         _retirement(order, config, nodes[going.node], going.reason, name)
@@ -231,8 +237,13 @@ def _bought_for(document: Json) -> frozenset[tuple[str, str, str]]:
 
 
 def _sample(group: PodClass, wanted: frozenset[tuple[str, str, str]]) -> list[PodRef]:
-    """Up to SAMPLE pods that something is bought for, spread over the class: who was bound first stands together."""
+    """Up to SAMPLE pods that something is bought for, spread over the class: who was bound first stands together.
+
+    All of a gang, which one pod that is gone keeps from starting.
+    """
     named = [pod for pod in group.pods if (pod.namespace, pod.name, pod.uid) in wanted]
+    if group.shape.gang:
+        return named
     return named[:: max(1, -(-len(named) // SAMPLE))]
 
 
@@ -241,6 +252,27 @@ def _waiting_now(api: ClusterApi) -> frozenset[str]:
     be so large that it is no saving."""
     found, _ = api.list("/api/v1/pods", field_selector="spec.nodeName=")
     return frozenset(pod["metadata"]["uid"] for pod in found if "deletionTimestamp" not in pod["metadata"])
+
+
+def _still_needed(api: ClusterApi, snapshot: Snapshot, waiting: frozenset[str]) -> tuple[Gang, ...]:
+    """The gangs, less the members that found a node since; those that are gone are missed."""
+    missed = [(each.shape.gang, pod) for each in snapshot.pending if each.shape.gang for pod in each.pods]
+    missed = [(field, pod) for field, pod in missed if pod.uid not in waiting]
+    if not missed:
+        return snapshot.gangs
+    found, _ = api.list("/api/v1/pods")
+    bound = {pod["metadata"]["uid"] for pod in found if pod["spec"].get("nodeName")}
+    placed = Counter(field for field, pod in missed if pod.uid in bound)
+    return tuple(_less(gang, placed) for gang in snapshot.gangs)
+
+
+def _less(gang: Gang, placed: Counter[str]) -> Gang:
+    off = Counter[str]()
+    for field, number in placed.items():
+        if gang_name(field) == gang.name:
+            off[role_name(field)] += number
+    roles = tuple((role, max(0, least - off[role])) for role, least in gang.roles)
+    return replace(gang, minimum=max(0, gang.minimum - off.total()), roles=roles)
 
 
 def _waits(api: ClusterApi, pod: PodRef) -> bool:

@@ -13,6 +13,7 @@ from functions.planning import operation_id
 from functions.pools import GOING, NEVER_JOINED, unjoined
 from functions.world import World, budget_key, may_grow, may_retire
 from shared.adapters.errors import StaleWrite
+from shared.adapters.pod_groups import pod_groups_of
 from shared.adapters.protocols import Instance, Leftover
 from shared.arrivals import key_of
 from shared.bulk import unpack
@@ -74,6 +75,7 @@ def _projected(
         nodes=nodes,
         daemon_sets=daemon_sets,
         idle_since=idle or {},
+        pod_groups=pod_groups_of(world.api(config.cluster), pods),
     )
 
 

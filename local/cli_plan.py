@@ -162,6 +162,7 @@ def _snapshot(objects: ClusterObjects, config: Config, source: str, now: datetim
             pods=objects.pods,
             nodes=objects.nodes,
             daemon_sets=objects.daemon_sets,
+            pod_groups=objects.pod_groups,
         )
     except ValueError as error:
         raise UserError(f"{source}: {error}") from error

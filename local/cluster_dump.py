@@ -24,6 +24,7 @@ class ClusterObjects:
     pods: list[Json] = field(default_factory=list)
     nodes: list[Json] = field(default_factory=list)
     daemon_sets: list[Json] = field(default_factory=list)
+    pod_groups: dict[str, list[Json]] = field(default_factory=dict)  # by API group
 
 
 def read_input(name: str, what: str, flag: str) -> bytes:
@@ -54,6 +55,7 @@ def from_api_server(kubeconfig: str) -> ClusterObjects:
     # Only here, since these take longer to load than a dump takes to plan.
     from shared.adapters import errors  # noqa: PLC0415
     from shared.adapters.kubernetes import KubernetesClusterApi  # noqa: PLC0415
+    from shared.adapters.pod_groups import pod_groups_of  # noqa: PLC0415
 
     try:
         api = KubernetesClusterApi.from_kubeconfig(kubeconfig)
@@ -61,13 +63,14 @@ def from_api_server(kubeconfig: str) -> ClusterObjects:
         raise UserError(error.message, BAD_INPUT) from error
     try:
         items = {kind: api.list(path)[0] for kind, path in _PATHS.items()}
+        groups = pod_groups_of(api, items["Pod"])
     except errors.Refused as error:
         raise UserError(f"{error.message}; planning needs to list pods, nodes and daemonsets", REFUSED) from error
     except errors.OutsideError as error:
         raise UserError(f"kubeconfig {kubeconfig}: {error.message}; is the API server up?", UNREACHABLE) from error
     finally:
         api.close()
-    return ClusterObjects(items["Pod"], items["Node"], items["DaemonSet"])
+    return ClusterObjects(items["Pod"], items["Node"], items["DaemonSet"], groups)
 
 
 def _sorted(name: str, items: list[Any], default_kind: str) -> ClusterObjects:
@@ -79,8 +82,11 @@ def _sorted(name: str, items: list[Any], default_kind: str) -> ClusterObjects:
         if not isinstance(item, dict):
             wrong.append(f"{name}: items[{number}]: must be an object, found {type(item).__name__}; {_HOW}")
             continue
-        place = places.get(item.get("kind", default_kind))
-        if place is not None:
+        kind = item.get("kind", default_kind)
+        if kind == "PodGroup":
+            group = str(item.get("apiVersion", "")).partition("/")[0]
+            objects.pod_groups.setdefault(group, []).append(item)
+        elif (place := places.get(kind)) is not None:
             place.append(item)
     if wrong:
         raise UserError("\n".join(wrong))

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
-from shared import retirement
-from shared.allocation import Allocation
+from shared import gangs, retirement
+from shared.allocation import Allocation, Question
 from shared.census import has_rules
 from shared.learning import drift, lessons
 from shared.model import (
@@ -44,7 +44,14 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> P
     sites = sites_of(snapshot, config, ledger, templates, now)
     classes = demand(snapshot)
     around = bystanders(snapshot, sites) if any(has_rules(each.shape) for each in classes) else []
-    allocation = allocate(classes, sites, states, around) if classes else Allocation({}, [], [])
+    served = gangs.serve(
+        classes,
+        snapshot,
+        states,
+        lambda some: Question(some, sites, states),
+        lambda some: allocate(some, sites, states, around) if some else Allocation({}, [], []),
+    )
+    allocation = served.allocation
     refs = [iter(each.pods) for each in classes]
     fits_existing, fits_upcoming = _placements(allocation, sites, classes, refs)
     deltas = _deltas(allocation, states, refs)
@@ -59,7 +66,7 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> P
         deltas=deltas,
         fits_existing=fits_existing,
         fits_upcoming=fits_upcoming,
-        unserved=tuple(_unserved(allocation, classes, refs, states, added)),
+        unserved=tuple(_unserved(served, classes, refs, states, added)),
         retirements=going.retirements,
         kept=going.kept,
         top_up=top_up,
@@ -132,16 +139,17 @@ def _deltas(allocation: Allocation, states: Sequence[PoolState], refs: Sequence[
 
 
 def _unserved(
-    allocation: Allocation,
+    served: gangs.Served,
     classes: Sequence[PodClass],
     refs: Sequence[Iterator[PodRef]],
     states: Sequence[PoolState],
     added: Mapping[str, int],
 ) -> Iterator[Unserved]:
-    for row, count in enumerate(allocation.left):
+    for row, count in enumerate(served.allocation.left):
         if count:
-            refusals = allocation.refusals.get(row, {})
-            yield Unserved(_draw(refs[row], count), reasons(classes[row].shape, states, added, refusals))
+            refusals = served.allocation.refusals.get(row, {})
+            why = served.told.get(row) or reasons(classes[row].shape, states, added, refusals)
+            yield Unserved(_draw(refs[row], count), why)
 
 
 def _top_up(

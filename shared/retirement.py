@@ -6,7 +6,7 @@ Nothing here empties a node: the saga that does checks again, asks each PodDisru
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -15,6 +15,8 @@ import numpy as np
 from shared import names
 from shared.axes import Axes
 from shared.census import Census, has_rules
+from shared.gang_members import gang_name, role_name, title
+from shared.gang_needs import running, shortages
 from shared.matching import Matcher
 from shared.model import (
     BoundPods,
@@ -149,6 +151,7 @@ class _Judge:
         self._in_flight = len(ledger.retiring - ledger.deleting)
         self._standing = standing(snapshot, ledger)
         self._destinations: set[str] = set()
+        self._gangs = _Gangs(snapshot, ledger)
         self._movers = _Movers(snapshot, ledger, open_ones, taken)
 
     def hear(self, node: NodeView, pool: Pool) -> tuple[str, tuple[Placement, ...]]:
@@ -159,14 +162,55 @@ class _Judge:
             return f"PoolMinimum: {pool.name} has {self._standing.get(pool.name, 0)}, its minimum", ()
         if self._in_flight >= self._budget:
             return f"DisruptionBudget: {self._in_flight} of {self._budget} retirements are under way", ()
+        if broken := self._gangs.broken_by(node):
+            return broken, ()
         why, moves = self._movers.move(node)
         if why:
             return why, ()
+        self._gangs.leave(node)
         self._in_flight += 1
         if node.ready:
             self._standing[pool.name] -= 1
         self._destinations.update(move.target for move in moves)
         return "", moves
+
+
+class _Gangs:
+    """Members that run by gang and role: a gang keeps its minimum, or its nodes stay."""
+
+    def __init__(self, snapshot: Snapshot, ledger: Ledger) -> None:
+        self._known = {gang.name: gang for gang in snapshot.gangs}
+        staying = tuple(node for node in snapshot.nodes if node.name not in ledger.retiring)
+        self._running = running(replace(snapshot, nodes=staying))
+
+    def broken_by(self, node: NodeView) -> str:
+        """Why the node's members of gangs cannot be moved, or ""."""
+        for name, going in _members(node).items():
+            gang = self._known.get(name)
+            if gang is None or gang.problem:
+                return f"Gang: how many pods {title(name)} needs is not known"
+            have = self._running.get(name, {})
+            left = {role: number - going.get(role, 0) for role, number in have.items()}
+            if lacking := shortages(gang, left):
+                lack, number = lacking[0], sum(going.values())
+                return f"Gang: moving {number} would leave {lack.text(name)}"
+        return ""
+
+    def leave(self, node: NodeView) -> None:
+        """The node's members are on the move from now on."""
+        for name, going in _members(node).items():
+            for role, number in going.items():
+                self._running[name][role] -= number
+
+
+def _members(node: NodeView) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for bound in _moving(node):
+        if bound.shape.gang:
+            roles = found.setdefault(gang_name(bound.shape.gang), {})
+            role = role_name(bound.shape.gang)
+            roles[role] = roles.get(role, 0) + len(bound.pods)
+    return found
 
 
 class _Movers:
