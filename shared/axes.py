@@ -41,6 +41,9 @@ class Axes:
         self._place = {name: place for place, name in enumerate(self._resources)}
         self._ports = _port_axes(shapes, {port_key(port) for _, taken in rooms for port in taken})
         self._port_place = {port: len(self._resources) + place for place, port in enumerate(self._ports)}
+        self._by_number: dict[tuple[str, int], list[HostPort]] = {}
+        for port in self._ports:
+            self._by_number.setdefault(port_key(port), []).append(port)
         self._width = len(self._resources) + len(self._ports)
 
     def needs(self, shapes: Sequence[PodShape]) -> Matrix:
@@ -81,12 +84,13 @@ class Axes:
         if (port.ip or ANY_ADDRESS) != ANY_ADDRESS:
             place = self._port_place.get(HostPort(port.ip, protocol, number))
             return [] if place is None else [place]
-        return [place for known, place in self._port_place.items() if port_key(known) == (protocol, number)]
+        return [self._port_place[known] for known in self._by_number.get((protocol, number), ())]
 
     def _block(self, row: Matrix, taken: Sequence[HostPort]) -> None:
-        for port, axis in self._port_place.items():
-            if any(ports_collide(port, other) for other in taken):
-                row[axis] = 0.0
+        for other in taken:
+            for port in self._by_number.get(port_key(other), ()):
+                if ports_collide(port, other):
+                    row[self._port_place[port]] = 0.0
 
 
 def _port_axes(shapes: Sequence[PodShape], taken: Collection[tuple[str, int]]) -> list[HostPort]:

@@ -30,6 +30,11 @@ _FLUID_WORK = 4_000_000  # entries of (class, pool) looked at in all those round
 _URGENCY = 2.0  # of a class that is kept apart: by the share of nodes that it must be on; 1 to 4 tie
 _FEW_PODS = 16  # below, cutting pods and nodes at will says little: a pod's own cheapest share will do
 _PORTION = 4  # a quarter of what would fit at a time: the rest of the room may suit others better
+_MOST_ROWS = 4096  # classes that one filling chooses from: of more, every so many-th
+_THOROUGH_WORK = 6_000_000  # classes looked at by all fillings together, some seconds; what comes then is done frugally
+_WIDE = 24  # axes (host ports are some) from which on only those are looked at that the last pick has changed
+_FRUGAL_ROWS = 512
+_FRUGAL_KINDS = 2
 _TINY = 1e-12
 
 
@@ -127,23 +132,38 @@ class Packer:
         self._allowance = allowance
         self._worth = worth
         self._kept_apart = market.most < UNBOUNDED
+        self._clashing: Mask | None = None if market.clashes is None else np.asarray(market.clashes.any(axis=1))
+        self._work = 0
 
     def take(self, usable: Mask) -> list[Bin]:
         """Take nodes for classes with pods left; `usable` (classes by kinds) says where each may go, and fits."""
         bins: list[Bin] = []
         stale = np.flatnonzero(usable.any(axis=0) & (self._allowance.left > 0)).tolist()
         offers: dict[int, Bin] = {}
+        later: list[int] = []  # kinds whose turn comes when others have nothing to offer any more
         while True:
             for kind in stale:
                 if self._allowance.left[kind] > 0 and (offer := self._offer(kind, usable[:, kind])):
                     offers[kind] = offer
+            if self._work > _THOROUGH_WORK and len(offers) > _FRUGAL_KINDS:
+                later += self._put_off(offers)
             if not offers:
-                return bins
+                if not later:
+                    return bins
+                stale = [later.pop(0)]
+                continue
             best = max(offers, key=lambda kind: self._appeal(offers[kind]))
             if times := self._accept(offers[best], usable[:, best]):
                 bins.append(replace(offers[best], times=times))
             del offers[best]
             stale = [best]
+
+    def _put_off(self, offers: dict[int, Bin]) -> list[int]:
+        """Take all offers but the most appealing back; their kinds, the most appealing first."""
+        kinds = sorted(offers, key=lambda kind: self._appeal(offers[kind]), reverse=True)[_FRUGAL_KINDS:]
+        for kind in kinds:
+            del offers[kind]
+        return kinds
 
     def _appeal(self, offer: Bin) -> tuple[float, float, int]:
         """Worth for the price; among equals the larger node, since fewer nodes carry fewer DaemonSets."""
@@ -197,38 +217,57 @@ class Packer:
         rows = np.flatnonzero(usable & (self.left > 0))
         if not len(rows):
             return None
-        content = fill(self.market, kind, rows, self.left, self._eagerness(kind, rows))
+        most = _FRUGAL_ROWS if self._work > _THOROUGH_WORK else _MOST_ROWS
+        if len(rows) > most:
+            rows = rows[:: -(-len(rows) // most)]
+        self._work += len(rows)
+        content = fill(self.market, kind, rows, self.left, self._eagerness(kind, rows), self._clashing)
         if not content:
             return None
         return Bin(kind, content, 1, float(sum(self._worth[row] * pods for row, pods in content)))
 
 
-def fill(market: Market, kind: int, rows: Rows, left: Counts, eager: Vector) -> Content:
+def fill(market: Market, kind: int, rows: Rows, left: Counts, eager: Vector, clashing: Mask | None = None) -> Content:
     """What of these classes to put on an empty node: again and again what is worth most for its share of the rest.
 
-    `eager` is what a pod of each of these rows is worth here, sharpened.
+    `eager` is what a pod of each of these rows is worth here, sharpened; `clashing` marks the classes that clash with
+    any other.
     """
     needs, room = market.needs[rows], market.rooms[kind].copy()
     pods = np.minimum(left[rows], market.most[rows])
-    clashes = market.clashes[np.ix_(rows, rows)] if market.clashes is not None else None
-    clashes = clashes if clashes is not None and clashes.any() else None
+    clashes = market.clashes if clashing is not None and clashing[rows].any() else None
     if clashes is None and (pods @ needs <= room).all():
         return tuple(zip(rows.tolist(), pods.tolist(), strict=True))
-    places = np.arange(len(rows))
     taken: dict[int, int] = {}
+    wide = needs.shape[1] > _WIDE
+    touched: slice | Rows = slice(None)
+    lengths = _lengths(needs, room) if wide else eager
     while len(rows):
-        fits = (needs <= room).all(axis=1) & (pods > 0)
+        fits = (needs[:, touched] <= room[touched]).all(axis=1) & (pods > 0)
         if not fits.all():
-            rows, needs, pods, eager, places = rows[fits], needs[fits], pods[fits], eager[fits], places[fits]
+            rows, needs, pods, eager, lengths = rows[fits], needs[fits], pods[fits], eager[fits], lengths[fits]
             if not len(rows):
                 break
-        shares = needs / np.maximum(room, _TINY)
-        best = int((eager / np.sqrt((shares * shares).sum(axis=1))).argmax())
-        row = int(rows[best])
-        number = max(1, int(min(pods[best], 1.0 / shares[best].max()) // _PORTION))
+        if not wide:
+            lengths = _lengths(needs, room)
+        best = int((eager / np.sqrt(lengths)).argmax())
+        row, need = int(rows[best]), needs[best]
+        number = max(1, int(min(pods[best], 1.0 / (need / np.maximum(room, _TINY)).max()) // _PORTION))
         pods[best] -= number
-        room -= number * needs[best]
+        if wide:
+            touched = np.flatnonzero(need)
+            lengths -= _lengths(needs[:, touched], room[touched])
+        room -= number * need
+        if wide:
+            lengths = np.maximum(lengths, 0.0) + _lengths(needs[:, touched], room[touched])
         taken[row] = taken.get(row, 0) + number
         if clashes is not None:
-            pods[clashes[places[best], places]] = 0
+            pods[clashes[row][rows]] = 0
     return tuple(taken.items())
+
+
+def _lengths(needs: Matrix, room: Vector) -> Vector:
+    """The square of each need's length, each axis as a share of the room."""
+    shares = needs / np.maximum(room, _TINY)
+    lengths: Vector = (shares * shares).sum(axis=1)
+    return lengths
