@@ -218,7 +218,8 @@ class EvictingDetector:
 
 class JoinedDetector:
     """Nodes that became ready for the first time. After a start of the exporter only those that registered lately:
-    an older one has been seen by whoever waited for it."""
+    an older one has been seen by whoever waited for it. One with a startup taint of ours counts once the taint is all
+    that holds pods back: then it waits for a plan."""
 
     def __init__(self, lately: float, cadence: Cadence) -> None:
         self.lately = timedelta(seconds=lately)
@@ -226,9 +227,9 @@ class JoinedDetector:
         self._seen: dict[str, str] = {}
         self._fresh: dict[str, datetime] = {}
 
-    def observe(self, node: NodeView, now: datetime) -> None:
-        """The node as it is now; a successor of the same name is another node."""
-        if not node.ready or self._seen.get(node.name) == node.uid:
+    def observe(self, node: NodeView, now: datetime, *, starts: bool = False) -> None:
+        """The node as it is now, `starts` while there is more to come; a successor of its name is another node."""
+        if not node.ready or starts or self._seen.get(node.name) == node.uid:
             return
         self._seen[node.name] = node.uid
         if node.created_at + self.lately > now:

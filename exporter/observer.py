@@ -11,6 +11,7 @@ from exporter.view import ClusterView
 from shared.model import Config, NodeView
 from shared.names import NODE_EVICTING, NODE_IDLE, NODE_JOINED, PODS_UNSCHEDULABLE, RETIRE_OPERATION_ANNOTATION
 from shared.projection import utilization
+from shared.starting import can_open, is_starting
 
 
 class Observer:
@@ -69,7 +70,9 @@ class Observer:
         retiring = RETIRE_OPERATION_ANNOTATION in node.annotations
         self.view.set_idle(node.name, self._idle.observe(node, utilization(node), now, retiring=retiring))
         self._evicting.observe(node, now)
-        self._joined.observe(node, now)
+        pool = self._config.pool(node.pool)
+        starts = pool is not None and is_starting(node) and not can_open(node, pool)
+        self._joined.observe(node, now, starts=starts)
 
     def _tune(self, config: Config) -> None:
         """What is remembered of idle nodes stays; their times follow the new thresholds at the next look."""

@@ -16,10 +16,13 @@ from shared.adapters.protocols import Json
 from shared.gang_members import Membership, gangs_of
 from shared.model import Config, DaemonShape, Gang, NodeView, PodClass, PodRef, PodSelector, PodShape, Snapshot
 from shared.pod_rules import NO_RULES, NOBODY, Interest, PodRules, rules_of
-from shared.pods import is_pending_candidate, is_terminal, member, pod_ref, shape_of
+from shared.pods import is_pending_candidate, is_terminal, member, nominated_node, pod_ref, shape_of
 from shared.projection import daemon_selectors, daemon_shapes, project_node
 
 _log = logging.getLogger(__name__)
+
+
+_Class = tuple[PodShape, str]  # shape, and nominated node
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +49,11 @@ class ClusterView:
         self._cache = cache
         self._config: Config | None = None
         self._nodes: dict[str, NodeView] = {}
-        self._waiting: dict[str, PodShape] = {}
-        self._classes: dict[PodShape, dict[str, PodRef]] = {}
+        self._waiting: dict[str, _Class] = {}
+        self._classes: dict[_Class, dict[str, PodRef]] = {}
         self._unschedulable: dict[str, str] = {}
         self._daemons: tuple[DaemonShape, ...] = ()
-        self._built: dict[PodShape, PodClass] = {}
+        self._built: dict[_Class, PodClass] = {}
         self._rules: dict[str, PodRules] = {}
         self._daemon_selectors: set[PodSelector] = set()
         self._interest = NOBODY
@@ -149,22 +152,22 @@ class ClusterView:
             self._daemon_selectors = daemon_selectors(daemon_sets)
 
     def _take_pod(self, key: str, pod: Json | None) -> None:
-        shape = self._waiting.pop(key, None)
-        if shape is not None:
-            self._leave_class(key, shape)
+        group = self._waiting.pop(key, None)
+        if group is not None:
+            self._leave_class(key, group)
         self._unschedulable.pop(key, None)
         self._take_member(key, pod)
         if pod is None or not is_pending_candidate(pod):
             return
         try:
-            shape = shape_of(pod, self._interest)
+            group = shape_of(pod, self._interest), nominated_node(pod)
         except ValueError as error:
             _log.error("pod %s is left out: %s", key, error)
             return
-        self._waiting[key] = shape
-        self._classes.setdefault(shape, {})[key] = pod_ref(pod)
-        self._built.pop(shape, None)
-        if _reported(pod):
+        self._waiting[key] = group
+        self._classes.setdefault(group, {})[key] = pod_ref(pod)
+        self._built.pop(group, None)
+        if _reported(pod) and not nominated_node(pod):
             self._unschedulable[key] = pod["metadata"]["uid"]
 
     def _take_member(self, key: str, pod: Json | None) -> None:
@@ -177,12 +180,12 @@ class ClusterView:
         else:
             self._members[key] = found
 
-    def _leave_class(self, key: str, shape: PodShape) -> None:
-        members = self._classes[shape]
+    def _leave_class(self, key: str, group: _Class) -> None:
+        members = self._classes[group]
         del members[key]
-        self._built.pop(shape, None)
+        self._built.pop(group, None)
         if not members:
-            del self._classes[shape]
+            del self._classes[group]
 
     def _take_node(self, name: str, node: Json | None, pods: Iterable[Json], config: Config) -> NodeView | None:
         if node is None:
@@ -202,11 +205,11 @@ class ClusterView:
         except ValueError as error:
             _log.error("the DaemonSets stay as they were: %s", error)
 
-    def _class(self, shape: PodShape) -> PodClass:
-        if shape not in self._built:
-            refs = self._classes[shape].values()
-            self._built[shape] = PodClass(shape, tuple(sorted(refs, key=_order)))
-        return self._built[shape]
+    def _class(self, group: _Class) -> PodClass:
+        if group not in self._built:
+            refs = self._classes[group].values()
+            self._built[group] = PodClass(group[0], tuple(sorted(refs, key=_order)), group[1])
+        return self._built[group]
 
 
 def _joined(first: _Work, then: _Work) -> _Work:

@@ -51,6 +51,8 @@ def plan_capacity(context: Orchestration) -> Steps[Json]:
     if not made["ok"]:
         return made
     begun = yield from _begun(context, order, made)
+    if made.get("openings"):
+        yield from attempt(context, "open_nodes", {"cluster": order["cluster"], "plan": made["plan"]})
     told: Json = {name: made[name] for name in _TOLD if name in made}
     return {"ok": True, **told, **begun}
 

@@ -35,9 +35,11 @@ def reconcile(context: Orchestration) -> Steps[Json]:
         yield from once(context, "start_sagas", {"starts": found["starts"]})
     for ghost in found["ghosts"]:
         yield from once(context, "bury_node", {**order, **ghost})
+    if found["closed"]:
+        yield from once(context, "open_anyway", {"cluster": order["cluster"], "nodes": found["closed"]})
     if found["suspects"]:
         yield context.call_sub_orchestrator("mend_nodes", {**order, "suspects": found["suspects"]})
-    return {name: len(found[name]) for name in ("failures", "starts", "ghosts", "suspects")} | {"ok": True}
+    return {name: len(found[name]) for name in ("failures", "starts", "ghosts", "suspects", "closed")} | {"ok": True}
 
 
 def mend_nodes(context: Orchestration) -> Steps[Json]:
@@ -57,7 +59,7 @@ def survey(world: World, order: Json) -> Json:
     """What is wrong with the cluster, if anything."""
     config = world.config(order["cluster"])
     if config.mode is Mode.PAUSED:
-        return {"failures": [], "starts": [], "ghosts": [], "suspects": [], "lost": {}}
+        return {"failures": [], "starts": [], "ghosts": [], "suspects": [], "lost": {}, "closed": []}
     look = Survey(world, config, order)
     if is_rare_sweep(look.now):
         sweep_leftovers(world, config, look.now)

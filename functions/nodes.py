@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from functions.outcomes import Busy, Json
@@ -75,6 +76,13 @@ def is_ready(node: Json) -> bool:
     """Whether the kubelet says so."""
     conditions = node.get("status", {}).get("conditions") or ()
     return any(item["type"] == "Ready" and item.get("status") == "True" for item in conditions)
+
+
+def ready_since(node: Json) -> datetime | None:
+    """Since when the kubelet says so; None while it does not."""
+    conditions = node.get("status", {}).get("conditions") or ()
+    times = [item.get("lastTransitionTime") for item in conditions if item["type"] == "Ready"]
+    return datetime.fromisoformat(times[0]) if is_ready(node) and times and times[0] else None
 
 
 def refuse_foreign(node: Json, op: str) -> None:

@@ -11,6 +11,7 @@ from itertools import islice
 import orjson
 
 from functions.durable import Registry
+from functions.opening import MOST_NOMINATED
 from functions.outcomes import Json, tell
 from functions.world import World, budget_key, may_grow, may_retire
 from shared import arrivals
@@ -37,6 +38,7 @@ from shared.model import (
 )
 from shared.planning import plan
 from shared.pool_choice import open_zones
+from shared.starting import Opening, openings
 
 LATEST = "latest.json"
 SAMPLE = 20  # pods per class that are read again before anything is bought for the class
@@ -65,12 +67,13 @@ def make_plan(world: World, order: Json) -> Json:
     now = moment(order["now"])
     ledger = planning_ledger(view, now)
     decided = plan(snapshot, config, ledger, now)
+    opening = openings(snapshot, config, decided, may_grow, MOST_NOMINATED)
     if decided.deltas:
         decided = replace(decided, served=explain(decided, snapshot, config, ledger, now, STATUS_SERVED))
-    found = {"settled": settled, "snapshot": name, "idle_waiting": _some_wait(decided)}
+    found = {"settled": settled, "snapshot": name, "idle_waiting": _some_wait(decided), "openings": len(opening)}
     found["learnt"] = _news(decided, view.get("learnt", {}))
     made = {**base, **_to_begin(order, config, snapshot, ledger, decided), **found}
-    _store(world, order, config, decided, made)
+    _store(world, order, config, decided, made, opening)
     return made
 
 
@@ -83,7 +86,7 @@ def verify_pending(world: World, order: Json) -> Json:
     if len(sample) <= MOST_READ and all(_waits(api, pod) for pod in sample):
         return {"dropped": 0}
     waiting = _waiting_now(api)
-    kept = [PodClass(each.shape, tuple(pod for pod in each.pods if pod.uid in waiting)) for each in snapshot.pending]
+    kept = [replace(each, pods=tuple(pod for pod in each.pods if pod.uid in waiting)) for each in snapshot.pending]
     dropped = sum(len(pods.pods) for pods in snapshot.pending) - sum(len(pods.pods) for pods in kept)
     if not dropped:
         return {"dropped": 0}
@@ -176,11 +179,12 @@ def _retirement(order: Json, config: Config, node: NodeView, reason: str, plan_n
     }
 
 
-def _store(world: World, order: Json, config: Config, decided: Plan, made: Json) -> None:
+def _store(world: World, order: Json, config: Config, decided: Plan, made: Json, opening: tuple[Opening, ...]) -> None:
     """The whole plan where somebody will read it again; its summary always, for status."""
-    if made["growths"] or made["retirements"]:
+    if made["growths"] or made["retirements"] or opening:
         document = orjson.loads(orjson.dumps(decided, default=list))
-        world.put_document(order["cluster"], made["plan"], {**document, "made_at": order["now"]})
+        more = {"made_at": order["now"], "openings": orjson.loads(orjson.dumps(opening))}
+        world.put_document(order["cluster"], made["plan"], {**document, **more})
     summary = summary_of(decided, config, order["now"], made["snapshot"])
     world.put_document(order["cluster"], LATEST, summary)
     if decided.deltas or decided.unserved or decided.retirements:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from functions.durable import Json
-from functions.nodes import holder_of, is_ready, provider_id
+from functions.nodes import holder_of, is_ready, provider_id, ready_since
+from functions.opening import place_of_taint
 from functions.outcomes import tell
 from functions.planning import operation_id
 from functions.pools import GOING, NEVER_JOINED, unjoined
@@ -29,7 +30,9 @@ SAGA_OVERDUE = timedelta(minutes=10)  # a retirement younger than this is not as
 LEFTOVER_AGE = timedelta(minutes=30)
 RARELY = timedelta(minutes=30)  # two ARM lists: leftovers are looked for in one sweep of six
 SWEEP = timedelta(minutes=5)
+OPENING_OVERDUE = timedelta(minutes=2)  # a plan opens a node within seconds of its being complete
 MOST_REPAIRS = 8  # per kind and sweep
+MOST_OPENED = 100  # nodes per sweep
 MOST_LOST = 100  # instances per growth and sweep
 IDLE = "idle.json"
 LEFTOVERS = "leftovers.json"
@@ -110,6 +113,7 @@ class Survey:
             "starts": self.starts[: 2 * MOST_REPAIRS],
             "ghosts": self.ghosts[:MOST_REPAIRS],
             "suspects": suspects[:MOST_REPAIRS],
+            "closed": self._closed()[:MOST_OPENED],
             "lost": self.lost,
         }
 
@@ -262,6 +266,18 @@ class Survey:
         where = {"epoch": order[0], "sequence": order[1], "snapshot": name}
         news = {"cluster": self.config.cluster, "event": event, **where, "force": True}
         return {"name": "admit", "id": event, "input": news}
+
+    def _closed(self) -> list[Json]:
+        """Nodes that still have the startup taint when it should long be gone: better placed anyhow than not at all."""
+        acting = {pool.name for pool in self.config.pools if may_grow(pool)}
+        found = [node for node in self.nodes if self.pool_of[node["metadata"]["name"]] in acting]
+        return [
+            {"node": node["metadata"]["name"], "uid": node["metadata"].get("uid", ""), "taint": place}
+            for node in found
+            if (place := place_of_taint(node)) is not None
+            and (since := ready_since(node)) is not None
+            and self.now - since > OPENING_OVERDUE
+        ]
 
     def _suspects(self) -> list[Json]:
         """Cordons of ours that no entry accounts for, and entries that are overdue: are their sagas still there?"""

@@ -21,7 +21,7 @@ from local.timeline import Due, Timeline
 from shared.adapters.errors import NotFound, OutsideError, RetryLater, StaleWrite
 from shared.adapters.protocols import ClusterApi, Json
 from shared.model import Config, Pool, PoolKind, Priority, Resources
-from shared.names import EVICTING_AT_ANNOTATION, POOL_LABEL
+from shared.names import EVICTING_AT_ANNOTATION, POOL_LABEL, STARTING_TAINT
 
 NODES = "/api/v1/nodes"
 _RETRY_SECONDS = 1.0
@@ -72,13 +72,15 @@ class BootTimes:
 
     `boot`: the VM runs until its kubelet registers. `gpu`: registered until the device plugin offers the GPUs; None =
     with the registration. `silence`: a machine stops until its Node counts as lost (as node-monitor-grace-period).
-    `removal`: a machine is gone until a cloud controller deletes its Node, where one runs.
+    `removal`: a machine is gone until a cloud controller deletes its Node, where one runs. `startup_taint`: kubelets
+    register with the taint that Sluice lifts (--register-with-taints in the scale set's template).
     """
 
     boot: tuple[float, float] = (30.0, 75.0)
     gpu: tuple[float, float] | None = None
     silence: float = 50.0
     removal: tuple[float, float] = (1.0, 10.0)
+    startup_taint: bool = False
 
 
 class MachinesBridge:
@@ -120,7 +122,7 @@ class MachinesBridge:
             return
         name = node_name(machine)
         self._running[name] = machine.provider_id
-        body = node_of(machine, pool, with_gpus=self._times.gpu is None)
+        body = node_of(machine, pool, with_gpus=self._times.gpu is None, startup_taint=self._times.startup_taint)
         seconds = self._draws.uniform(*self._times.boot)
         self._booting[name] = self._timeline.call_later(seconds, lambda: self._register(machine, pool, body))
 
@@ -248,13 +250,14 @@ def node_name(machine: Machine) -> str:
     return machine.name.lower()
 
 
-def node_of(machine: Machine, pool: Pool, *, with_gpus: bool = True) -> Json:
+def node_of(machine: Machine, pool: Pool, *, with_gpus: bool = True, startup_taint: bool = False) -> Json:
     """The Node object that the machine's kubelet registers."""
     name = node_name(machine)
     shape, allocatable = dict(pool.shape), pool.allocatable
     if not with_gpus:
         shape, allocatable = _without_gpus(shape), _without_gpus(allocatable)
     taints = [{"key": one.key, "value": one.value, "effect": one.effect} for one in pool.taints]
+    taints += [{"key": STARTING_TAINT, "effect": "NoSchedule"}] if startup_taint else []
     return {
         "apiVersion": "v1",
         "kind": "Node",

@@ -24,7 +24,8 @@ from shared.model import Config, Learnt, Ledger, NodeView, Pairs, Pool, Resource
 from shared.names import POOL_LABEL, RETIRING_TAINT
 from shared.predicates import PODS
 from shared.quantity import format_amount
-from shared.supply import is_extended, is_startup_taint, join_time
+from shared.starting import is_startup_taint
+from shared.supply import is_extended, join_time
 from shared.template_node import HOSTNAME_LABEL, INSTANCE_TYPE_LABEL, assumed_labels
 
 GENERATION = timedelta(hours=1)

@@ -162,10 +162,11 @@ class PodRef:
 
 @dataclass(frozen=True, slots=True)
 class PodClass:
-    """Pending pods of one shape."""
+    """Pending pods of one shape; `nominated` names the node that they were told to go to, "" for none."""
 
     shape: PodShape
     pods: tuple[PodRef, ...]
+    nominated: str = ""
 
 
 class Movability(StrEnum):
@@ -193,7 +194,7 @@ class NodeView:
     `requested` sums the effective requests of all pods on it, DaemonSet pods too, and holds `pods`.
     `idle_since`: since when utilisation (without DaemonSet and mirror pods) stood below the threshold; None = busy, or
     not known. `evicting_at`: when Azure takes the node away, if it said so. `pool` is empty for a node of no pool of
-    ours.
+    ours. `leaving` is the part of `requested` that pods hold which are being deleted.
     """
 
     name: str
@@ -212,6 +213,7 @@ class NodeView:
     idle_since: datetime | None = None
     evicting_at: datetime | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
+    leaving: Resources = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 POOL_LABEL = "sluice.io/pool"
 RETIRING_TAINT = "sluice.io/retiring"  # NoSchedule; its value is the operation's short id
+STARTING_TAINT = "sluice.io/starting"  # NoSchedule; a pool's nodes may register with it, and Sluice lifts it
 RETIRE_OPERATION_ANNOTATION = "sluice.io/retire-operation"  # present = the cordon is ours, not an administrator's
 CORDONED_BEFORE_ANNOTATION = "sluice.io/cordoned-before"  # an administrator's cordon was there: undoing ours leaves it
 EVICTING_AT_ANNOTATION = "sluice.io/evicting-at"  # RFC 3339; the node agent heard that Azure takes the VM away then

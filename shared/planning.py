@@ -25,6 +25,7 @@ from shared.model import (
     Snapshot,
     Unserved,
 )
+from shared.nominations import Held, settle
 from shared.placing import allocate
 from shared.pool_choice import PoolState, known_price, pool_states, reasons
 from shared.supply import Site, bystanders, late_resources, present, sites_of
@@ -42,6 +43,7 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> P
     templates = {state.pool.name: state.template for state in states}
     learnt = {state.pool.name: lesson for state in states if (lesson := state.template.learnt)}
     sites = sites_of(snapshot, config, ledger, templates, now)
+    snapshot, sites, held = settle(snapshot, sites)
     classes = demand(snapshot)
     around = bystanders(snapshot, sites) if any(has_rules(each.shape) for each in classes) else []
     served = gangs.serve(
@@ -57,10 +59,7 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> P
     deltas = _deltas(allocation, states, refs)
     added = {delta.pool: delta.add for delta in deltas}
     top_up = _top_up(snapshot, states, sites, ledger, added)
-    taken = {
-        sites[number].target: {classes[row].shape: pods for row, pods in content.items()}
-        for number, content in allocation.on_sites.items()
-    }
+    taken = _taken(allocation, sites, classes, held)
     going = retirement.plan(snapshot, config, ledger, now, taken)
     return Plan(
         deltas=deltas,
@@ -107,6 +106,18 @@ def demand(snapshot: Snapshot) -> list[PodClass]:
 def _order(each: PodClass) -> tuple[object, ...]:
     first = each.pods[0]
     return -each.shape.priority, each.shape.requests, each.shape.node_selector, first.namespace, first.name
+
+
+def _taken(
+    allocation: Allocation, sites: Sequence[Site], classes: Sequence[PodClass], held: Held
+) -> dict[str, dict[PodShape, int]]:
+    """By node: the pods that will come, being nominated or planned for."""
+    taken = {target: dict(pods) for target, pods in held.items() if pods}
+    for number, content in allocation.on_sites.items():
+        pods = taken.setdefault(sites[number].target, {})
+        for row, count in content.items():
+            pods[classes[row].shape] = pods.get(classes[row].shape, 0) + count
+    return taken
 
 
 def _draw(refs: Iterator[PodRef], number: int) -> tuple[PodRef, ...]:

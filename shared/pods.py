@@ -50,14 +50,14 @@ def is_terminating(pod: Json) -> bool:
 def is_pending_candidate(pod: Json) -> bool:
     """Whether a new node could be what this pod waits for.
 
-    Left out: bound, ended and terminating pods, gated ones, those of another scheduler (unless it starts gangs), those
-    that preemption has found a node for, DaemonSet pods (they come with their node), and those that the scheduler
-    holds back for another reason than want of room. A pod that the scheduler has said nothing about counts: a dump may
-    catch it there.
+    Left out: bound, ended and terminating pods, gated ones, those of another scheduler (unless it starts gangs),
+    DaemonSet pods (they come with their node), and those that the scheduler holds back for another reason than want of
+    room. A pod that the scheduler has said nothing about counts: a dump may catch it there. So does one with a
+    nominated node (`nominated_node`): whether it can have the room there is told by what else is on the node.
     """
     spec = pod.get("spec") or _EMPTY
     status = pod.get("status") or _EMPTY
-    if spec.get("nodeName") or status.get("nominatedNodeName") or spec.get("schedulingGates"):
+    if spec.get("nodeName") or spec.get("schedulingGates"):
         return False
     if is_terminating(pod) or is_terminal(pod) or not _is_for_us(pod, spec.get("schedulerName", DEFAULT_SCHEDULER)):
         return False
@@ -76,6 +76,11 @@ def member(pod: Json) -> Membership | None:
     bound = (pod.get("spec") or _EMPTY).get("nodeName")
     promised = not bound and status.get("nominatedNodeName") and not is_pending_candidate(pod)
     return replace(found, settled=True) if promised else found
+
+
+def nominated_node(pod: Json) -> str:
+    """The node that a pending pod was told to go to, by preemption or by whoever made the node for it; "" for none."""
+    return str((pod.get("status") or _EMPTY).get("nominatedNodeName") or "")
 
 
 def shape_of(pod: Json, interest: Interest = NOBODY) -> PodShape:

@@ -33,7 +33,7 @@ from shared.model import (
 )
 from shared.names import EVICTING_AT_ANNOTATION
 from shared.pod_rules import NOBODY, Interest, rules_of
-from shared.pods import is_pending_candidate, is_terminal, member, pod_ref, shape_of
+from shared.pods import is_pending_candidate, is_terminal, is_terminating, member, nominated_node, pod_ref, shape_of
 from shared.provider_id import pool_of
 from shared.resources import MAX_AMOUNT, amounts
 
@@ -126,21 +126,24 @@ def project_node(
     interest: Interest = NOBODY,
 ) -> NodeView:
     """One node with the pods bound to it; `idle_since` is dropped when the node is busy again."""
+    pods_on_it = list(pods_on_it)
     bound = _bound(pods_on_it, interest)
     view = _named("node", node, lambda item: _view(item, bound, config))
+    if leaving := [pod for pod in pods_on_it if is_terminating(pod) and not is_terminal(pod)]:
+        view = replace(view, leaving=_requested(_bound(leaving, interest)))
     if idle_since is None or utilization(view) >= config.scale_down.utilization_below:
         return view
     return replace(view, idle_since=idle_since)
 
 
 def pending_classes(pods: Iterable[Json], interest: Interest = NOBODY) -> tuple[PodClass, ...]:
-    """The pods that wait for room, grouped by shape; pods and classes in the order of the pods' names."""
-    classes: dict[PodShape, list[PodRef]] = defaultdict(list)
+    """The pods that wait for room, by shape and nominated node; pods and classes in the order of the pods' names."""
+    classes: dict[tuple[PodShape, str], list[PodRef]] = defaultdict(list)
     shape = partial(shape_of, interest=interest)
     for pod in pods:
         if _named("pod", pod, is_pending_candidate):
-            classes[_named("pod", pod, shape)].append(_named("pod", pod, pod_ref))
-    found = [PodClass(shape, tuple(sorted(refs, key=_ref_order))) for shape, refs in classes.items()]
+            classes[_named("pod", pod, shape), nominated_node(pod)].append(_named("pod", pod, pod_ref))
+    found = [PodClass(shape, tuple(sorted(refs, key=_ref_order)), node) for (shape, node), refs in classes.items()]
     return tuple(sorted(found, key=lambda one: _ref_order(one.pods[0])))
 
 

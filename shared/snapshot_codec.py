@@ -66,7 +66,7 @@ def decode(data: bytes) -> Snapshot:
 def to_json(snapshot: Snapshot) -> Json:
     """The snapshot as plain JSON values."""
     tables = _Tables()
-    pending = [[tables.shape(group.shape), _runs(group.pods)] for group in snapshot.pending]
+    pending = [_class(group, tables) for group in snapshot.pending]
     common = _common_labels(snapshot.nodes)
     nodes = [_node(view, tables, common) for view in snapshot.nodes]
     daemons = [[daemon.name, tables.shape(daemon.shape)] for daemon in snapshot.daemons]
@@ -252,7 +252,12 @@ def _node(view: NodeView, tables: _Tables, common: set[tuple[str, str]]) -> list
         view.idle_since and _written_time(view.idle_since),
         view.evicting_at and _written_time(view.evicting_at),
         tables.mapping(view.annotations),
+        *([tables.mapping(view.leaving)] if view.leaving else []),
     ]
+
+
+def _class(group: PodClass, tables: _Tables) -> list[object]:
+    return [tables.shape(group.shape), _runs(group.pods), *([group.nominated] if group.nominated else [])]
 
 
 def _bound(group: BoundPods, tables: _Tables) -> list[object]:
@@ -304,6 +309,14 @@ def _read_uid(written: str, where: Node) -> str:
         except (binascii.Error, ValueError) as error:
             raise where.wrong("a uid") from error
     raise where.wrong("a uid")
+
+
+def _fields(node: Node, least: int, most: int) -> list[Node]:
+    """The fields of a record, of which the last may be missing."""
+    fields = node.items(most)
+    if len(fields) < least:
+        raise node.wrong(f"a list of {least} to {most}")
+    return list(fields)
 
 
 def _read_shape(node: Node) -> PodShape:
@@ -392,8 +405,8 @@ def _read_taints(node: Node) -> tuple[Taint, ...]:
 
 
 def _read_class(node: Node, shapes: Sequence[PodShape]) -> PodClass:
-    shape, pods = node.fields(2)
-    return PodClass(shape.choice(shapes), _read_pods(pods))
+    shape, pods, *nominated = _fields(node, 2, 3)
+    return PodClass(shape.choice(shapes), _read_pods(pods), nominated[0].text() if nominated else "")
 
 
 def _read_daemon(node: Node, shapes: Sequence[PodShape]) -> DaemonShape:
@@ -431,8 +444,8 @@ def _read_bound(node: Node, shapes: Sequence[PodShape]) -> BoundPods:
 def _read_node(
     node: Node, shapes: Sequence[PodShape], maps: Sequence[Node], taints: Sequence[tuple[Taint, ...]]
 ) -> NodeView:
-    (name, uid, provider_id, pool, labels, own, taint_list, allocatable, requested, *rest) = node.fields(17)
-    (ports, ready, unschedulable, created_at, bound, idle_since, evicting_at, annotations) = rest
+    (name, uid, provider_id, pool, labels, own, taint_list, allocatable, requested, *rest) = _fields(node, 17, 18)
+    (ports, ready, unschedulable, created_at, bound, idle_since, evicting_at, annotations, *leaving) = rest
     return NodeView(
         name=name.text(),
         uid=_read_uid(uid.text(), uid),
@@ -450,4 +463,5 @@ def _read_node(
         idle_since=None if idle_since.value is None else idle_since.time(),
         evicting_at=None if evicting_at.value is None else evicting_at.time(),
         annotations=annotations.choice(maps).texts(),
+        leaving=leaving[0].choice(maps).amounts() if leaving else {},
     )

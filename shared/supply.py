@@ -22,24 +22,12 @@ from shared.model import (
     PodShape,
     Pool,
     Snapshot,
-    Taint,
     Timing,
 )
 from shared.predicates import PODS, Ground
+from shared.starting import is_startup_taint
 from shared.tallies import Place
 from shared.template_node import Template, fits, settles, take
-
-_STARTUP_TAINTS = (  # set while a node starts, by the kubelet, the cloud's node manager, network and disk drivers
-    "node.kubernetes.io/not-ready",
-    "node.kubernetes.io/network-unavailable",
-    "node.cloudprovider.kubernetes.io/uninitialized",
-    "node.cilium.io/agent-not-ready",
-    "disk.csi.azure.com/agent-not-ready",
-    "file.csi.azure.com/agent-not-ready",
-    "startup-taint.cluster-autoscaler.kubernetes.io/",  # prefixes that other people's node images use already
-    "ignore-taint.cluster-autoscaler.kubernetes.io/",
-)
-
 
 Content = tuple[tuple[PodShape, int], ...]
 
@@ -64,11 +52,6 @@ class Site:
     idle: bool = False
     content: Content = ()
     lacks: frozenset[str] = frozenset()
-
-
-def is_startup_taint(taint: Taint) -> bool:
-    """Whether it only says that the node has not finished starting."""
-    return taint.key.startswith(_STARTUP_TAINTS)
 
 
 def is_extended(resource: str) -> bool:

@@ -93,5 +93,8 @@ def make_client(handler: Handler, token: str = "", sleep: Callable[[float], None
 
 
 def make_api(handler: Handler, token: str = "", sleep: Callable[[float], None] | None = None) -> KubernetesClusterApi:
-    """The production adapter over that client. `sleep` is what its short retries wait by; without it, they do not."""
-    return KubernetesClusterApi(make_client(handler, token, sleep), sleep=sleep or (lambda _: None))
+    """The production adapter over that client. `sleep` is what its short retries wait by; without it, they do not.
+
+    One request after the other, since a run must be the same each time.
+    """
+    return KubernetesClusterApi(make_client(handler, token, sleep), sleep=sleep or (lambda _: None), parallel=1)

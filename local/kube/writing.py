@@ -142,6 +142,7 @@ def bind(registry: Registry, pod: Stored, node: str) -> Stored:
         raise conflict(POD, pod.name, f"pod {pod.name} has non-empty .spec.schedulingGates")
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
     status = with_condition(pod.status, scheduled, registry.store.now_text())
+    status.pop("nominatedNodeName", None)  # it has come true, or has not; ClearingNominatedNodeNameAfterBinding
     return registry.store.replace(pod, {**pod.body, "spec": {**pod.spec, "nodeName": node}, "status": status})
 
 

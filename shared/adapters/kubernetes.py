@@ -8,7 +8,8 @@ repeated, here, a few times and briefly.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -29,8 +30,8 @@ from shared.adapters.errors import (
     Throttled,
     Unreachable,
 )
-from shared.adapters.kubernetes_access import client_from_kubeconfig, client_in_cluster
-from shared.adapters.protocols import Json
+from shared.adapters.kubernetes_access import CONNECTIONS, client_from_kubeconfig, client_in_cluster
+from shared.adapters.protocols import Json, JsonPatch
 
 PAGE_SIZE = 500
 """Objects per page of a list, kubectl's own default: the server never holds more than one page of JSON for us."""
@@ -39,8 +40,11 @@ GET_ATTEMPTS = 3
 """How often a GET is tried in all before its error is the caller's."""
 
 _Items = list[Json]  # within the class, `list` is its method
+_Answers = list[OutsideError | None]
 
 _MERGE_PATCH = "application/merge-patch+json"
+_JSON_PATCH = "application/json-patch+json"
+_BRIEF = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"  # nobody reads what a bulk patch left behind
 _CHUNK_BYTES = 1 << 16
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
@@ -59,13 +63,19 @@ class Timeouts:
 class KubernetesClusterApi:
     """One API server through one `ApiClient`. Safe to share between threads, as the client is.
 
-    `sleep` waits between the attempts of a GET; the simulator hands in its own.
+    `sleep` waits between the attempts of a GET; the simulator hands in its own. `parallel`: how many patches of
+    `patch_each` are on their way at a time.
     """
 
     def __init__(
-        self, api_client: ApiClient, *, timeouts: Timeouts | None = None, sleep: Callable[[float], None] = time.sleep
+        self,
+        api_client: ApiClient,
+        *,
+        timeouts: Timeouts | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        parallel: int = CONNECTIONS,
     ) -> None:
-        self._client = api_client
+        self._client, self._parallel = api_client, parallel
         self._timeouts = timeouts or Timeouts()
         self._retrying = Retrying(
             retry=retry_if_exception(_worth_repeating),
@@ -135,6 +145,22 @@ class KubernetesClusterApi:
         """See `ClusterApi.patch`."""
         return self._call("PATCH", path, body=body, content_type=_MERGE_PATCH)
 
+    def patch_each(self, patches: Sequence[JsonPatch]) -> _Answers:
+        """See `ClusterApi.patch_each`."""
+        if self._parallel == 1 or len(patches) < 2:
+            return [self._json_patch(each) for each in patches]
+        with ThreadPoolExecutor(min(self._parallel, len(patches)), "patch") as threads:
+            return list(threads.map(self._json_patch, patches))
+
+    def _json_patch(self, patch: JsonPatch) -> OutsideError | None:
+        what, body = f"patch {patch.path}", list(patch.operations)
+        try:
+            answer = self._send("PATCH", patch.path, {}, what=what, body=body, content_type=_JSON_PATCH)
+            _read(answer, what)  # gives the connection back
+        except OutsideError as error:
+            return error
+        return None
+
     def delete(self, path: str, *, uid: str = "", grace_seconds: int | None = None) -> None:
         """See `ClusterApi.delete`."""
         self._call("DELETE", path, body={"kind": "DeleteOptions", "apiVersion": "v1", **_options(uid, grace_seconds)})
@@ -181,7 +207,7 @@ class KubernetesClusterApi:
         query: Mapping[str, str],
         *,
         what: str,
-        body: Json | None = None,
+        body: Json | _Items | None = None,
         content_type: str = "",
         read_timeout: float | None = None,
         stream: bool = False,
@@ -198,7 +224,8 @@ class KubernetesClusterApi:
         return answer.response
 
     def _headers(self, path: str, method: str, content_type: str, *, stream: bool) -> dict[str, str]:
-        headers: dict[str, str] = {"Accept": "application/json", **self._client.default_headers}
+        accept = _BRIEF if content_type == _JSON_PATCH else "application/json"
+        headers: dict[str, str] = {"Accept": accept, **self._client.default_headers}
         if content_type:
             headers["Content-Type"] = content_type
         if method == "GET" and not stream:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from shared.adapters.errors import OutsideError
 from shared.model import Pool
 
 Json = dict[str, Any]
@@ -131,6 +132,17 @@ class Compute(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class JsonPatch:
+    """A JSON patch (RFC 6902) for one object: tests first, since all of it holds or nothing is done."""
+
+    path: str
+    operations: Sequence[Json]
+
+
+PatchAnswers = list[OutsideError | None]  # within the class, `list` is its method
+
+
 class ClusterApi(Protocol):
     """One Kubernetes API server. Objects are its own JSON; lists are followed through all their pages."""
 
@@ -159,6 +171,13 @@ class ClusterApi(Protocol):
 
     def patch(self, path: str, body: Json) -> Json:
         """JSON merge patch; with metadata.resourceVersion in the body it is guarded. Raises StaleWrite, NotFound."""
+        ...
+
+    def patch_each(self, patches: Sequence[JsonPatch]) -> PatchAnswers:
+        """Send all of these, several at a time and in no certain order; what became of each, None for done.
+
+        Raises nothing: a test that failed is Rejected with status 422, an object that is gone NotFound.
+        """
         ...
 
     def delete(self, path: str, *, uid: str = "", grace_seconds: int | None = None) -> None:

@@ -30,6 +30,7 @@ RIGHTS = {
     FUNCTIONS: [
         rule("", ["pods"], "get", "list"),
         rule("", ["pods/eviction"], "create"),
+        rule("", ["pods/status"], "patch"),
         rule("", ["nodes"], "get", "list", "patch", "delete"),
         rule("apps", ["daemonsets"], "list"),
         rule("storage.k8s.io", ["volumeattachments"], "list"),

@@ -222,3 +222,11 @@ def test_nodes_from_before_the_exporters_start_have_long_been_seen() -> None:
     detector = JoinedDetector(900, CADENCE)
     detector.observe(NODE, at(901))
     assert detector.next_due() is None
+
+
+def test_a_node_that_is_still_starting_has_not_joined_until_it_has_all_it_needs() -> None:
+    detector = JoinedDetector(600, CADENCE)
+    detector.observe(NODE, at(0), starts=True)
+    assert detector.due(at(5)) == []
+    detector.observe(NODE, at(6))
+    assert detector.due(at(8)) == ["n1"]

@@ -37,7 +37,11 @@ def some_change(cache: ClusterCache, luck: random.Random, version: int) -> None:
     stamp = {"resourceVersion": str(version)}
     name = f"x{luck.randrange(12)}"
     rules: Json = luck.choice([{}, {}, {}, apart(luck.choice("ab"))])
-    match luck.randrange(6):
+    match luck.randrange(7):
+        case 6:
+            nominated = pod(name, cpu=luck.choice("123"), **stamp)
+            nominated["status"]["nominatedNodeName"] = f"n{luck.randrange(4)}"
+            cache.pods.apply("MODIFIED", told(nominated, rules, luck))
         case 0:
             cache.pods.apply("ADDED", told(pod(name, cpu=luck.choice("123"), **stamp), rules, luck))
         case 1:

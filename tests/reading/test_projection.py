@@ -69,6 +69,17 @@ def test_a_terminating_pod_takes_room_and_needs_no_eviction_and_is_not_pending()
     assert pending_classes([leaving]) == ()
 
 
+def test_what_terminating_pods_still_hold_is_told_apart():
+    leaving = pod("going", meta={"deletionTimestamp": "2026-01-01T00:00:00Z"}, nodeName="n")
+    view = snapshot([leaving, pod("staying", nodeName="n")], [node("n")]).nodes[0]
+    assert (view.requested["cpu"], view.leaving["cpu"], view.leaving["pods"]) == (2000, 1000, 1)
+
+
+def test_pending_pods_with_a_nominated_node_are_grouped_by_it():
+    found = pending_classes([pod("a"), pod("b", status={"nominatedNodeName": "n"}), pod("c")])
+    assert [(each.nominated, len(each.pods)) for each in found] == [("", 2), ("n", 1)]
+
+
 def test_a_pending_daemon_set_pod_pinned_to_its_node_is_not_pending():
     assert pending_classes([pod(meta=owned("DaemonSet"))]) == ()
 

@@ -159,7 +159,6 @@ def test_an_unbound_pod_waits_for_room(status):
         pod(nodeName="n"),
         pod(schedulingGates=[{"name": "g"}]),
         pod(schedulerName="other"),
-        pod(status={"nominatedNodeName": "n"}),
         pod(status={"phase": "Succeeded"}),
         pod(status={"phase": "Failed"}),
         pod(meta={"deletionTimestamp": "2026-01-01T00:00:00Z"}),

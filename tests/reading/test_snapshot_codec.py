@@ -86,6 +86,7 @@ nodes = st.builds(
     idle_since=st.none() | times,
     evicting_at=st.none() | times,
     annotations=labels,
+    leaving=amounts,
 )
 snapshots = st.builds(
     Snapshot,
@@ -93,7 +94,7 @@ snapshots = st.builds(
     epoch=st.integers(0, 2**40),
     sequence=st.integers(0, 2**40),
     observed_at=times,
-    pending=st.lists(st.builds(PodClass, shapes, refs), max_size=3).map(tuple),
+    pending=st.lists(st.builds(PodClass, shapes, refs, st.just("") | text), max_size=3).map(tuple),
     nodes=st.lists(nodes, max_size=3).map(tuple),
     daemons=st.lists(st.builds(DaemonShape, text, shapes), max_size=2).map(tuple),
 )
@@ -144,6 +145,13 @@ def test_a_shape_that_was_written_without_rules_between_pods_is_still_read():
     written = to_json(bare)
     assert len(written["shapes"][0]) == 7
     assert from_json(written) == bare
+
+
+def test_a_snapshot_from_before_nominations_is_still_read():
+    written = to_json(whole())
+    assert [len(each) for each in written["pending"]] == [2]
+    assert [len(each) for each in written["nodes"]] == [17]
+    assert from_json(written) == whole()
 
 
 def test_a_label_of_one_node_alone_does_not_keep_label_sets_from_being_shared():

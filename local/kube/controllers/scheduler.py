@@ -1,5 +1,8 @@
 """kube-scheduler in small: filters, LeastAllocated, priorities, and a wait for what may help. It does not preempt.
 
+A pod's nominated node is tried first, and pods of no higher priority keep off its room there; a pod that is tried and
+fits nowhere loses its nomination (pkg/scheduler/schedule_one.go and framework/preemption of Kubernetes 1.36).
+
 Waiting pods that are alike wait together: as long as no node changed for the better, what refused one refuses all.
 So a burst costs by what gets bound, not by what waits.
 """
@@ -24,13 +27,18 @@ from local.kube.writing import bind
 NAME = "default-scheduler"
 
 
+_Kind = tuple[bytes, str]
+
+
 class _Waiting:
-    """Pods of one kind of needs, in the order of arrival; `tried` is the generation that refused them all."""
+    """Pods of one kind of needs and one nominated node ("" for none), in the order of arrival; `tried` is the
+    generation that refused them all."""
 
-    __slots__ = ("message", "needs", "pods", "queued", "silent", "tried")
+    __slots__ = ("key", "message", "needs", "nominee", "pods", "queued", "silent", "tried")
 
-    def __init__(self, needs: Needs) -> None:
-        self.needs = needs
+    def __init__(self, needs: Needs, nominee: str) -> None:
+        self.needs, self.nominee = needs, nominee
+        self.key: _Kind = needs.key, nominee
         self.pods: OrderedDict[str, tuple[int, Key]] = OrderedDict()
         self.silent: dict[str, Key] = {}  # pods that have not been told yet why they wait
         self.tried = -1
@@ -47,10 +55,11 @@ class Scheduler:
         self._generation = 0
         self._better: set[str] = set()
         self._placed: dict[str, tuple[str, Needs]] = {}
-        self._waiting: dict[bytes, _Waiting] = {}
-        self._where: dict[str, bytes] = {}
+        self._waiting: dict[_Kind, _Waiting] = {}
+        self._where: dict[str, _Kind] = {}
+        self._kept: dict[str, dict[str, Needs]] = {}  # by node, of the pods that are nominated to it
         self._arrivals = itertools.count()
-        self._queue: list[tuple[int, int, bytes]] = []
+        self._queue: list[tuple[int, int, _Kind]] = []
         self._wake = WorkQueue(registry.timeline, self._run)
         self._store.subscribe(self._note)
 
@@ -126,17 +135,25 @@ class Scheduler:
         if pod.spec.get("schedulerName") != NAME or pod.terminating or pod.spec.get("schedulingGates"):
             self._forget(pod.uid)
             return
-        needs = needs_of(self._store, pod)
+        needs, nominee = needs_of(self._store, pod), pod.status.get("nominatedNodeName", "")
         known = self._where.get(pod.uid)
-        if known == needs.key:
+        if known == (needs.key, nominee):
             return
+        before = self._waiting[known] if known is not None else None
         self._forget(pod.uid)
-        waiting = self._waiting.get(needs.key)
+        waiting = self._waiting.get((needs.key, nominee))
         if waiting is None:
-            waiting = self._waiting[needs.key] = _Waiting(needs)
+            waiting = _Waiting(needs, nominee)
+            self._waiting[waiting.key] = waiting
         waiting.pods[pod.uid] = next(self._arrivals), pod.key
+        self._where[pod.uid] = waiting.key
+        if nominee:
+            self._kept.setdefault(nominee, {})[pod.uid] = needs
+        if before is not None and before.needs.key == needs.key:
+            # A nomination is no reason to try a pod that was refused: that takes a change of nodes or pods.
+            waiting.tried, waiting.message = max(waiting.tried, before.tried), before.message
+            return
         waiting.silent[pod.uid] = pod.key
-        self._where[pod.uid] = needs.key
         self._enqueue(waiting)
         self._wake.add(None)
 
@@ -149,12 +166,16 @@ class Scheduler:
         waiting.silent.pop(uid, None)
         if not waiting.pods:
             del self._waiting[key]
+        if waiting.nominee:
+            del self._kept[waiting.nominee][uid]
+            if waiting.nominee in self._rooms:
+                self._improved(waiting.nominee)
 
     def _enqueue(self, waiting: _Waiting) -> None:
         if waiting.pods and not waiting.queued:
             waiting.queued = True
             arrival = next(iter(waiting.pods.values()))[0]
-            heapq.heappush(self._queue, (-waiting.needs.priority, arrival, waiting.needs.key))
+            heapq.heappush(self._queue, (-waiting.needs.priority, arrival, waiting.key))
 
     def _run(self, _: None) -> None:
         better, self._better = self._better, set()
@@ -182,13 +203,33 @@ class Scheduler:
             self._recorder.record(bound, "Scheduled", message, component=NAME)
         self._enqueue(waiting)
 
+    def _takes(self, room: Room, waiting: _Waiting) -> bool:
+        """Whether the pod fits, both with and without those of no lower priority that are nominated to the node."""
+        if room.refusals(waiting.needs):
+            return False
+        own = next(iter(waiting.pods)) if waiting.nominee == room.name else ""
+        others = [
+            needs
+            for uid, needs in self._kept.get(room.name, {}).items()
+            if uid != own and needs.priority >= waiting.needs.priority
+        ]
+        for needs in others:
+            room.take(needs)
+        refused = bool(others) and bool(room.refusals(waiting.needs))
+        for needs in others:
+            room.take(needs, -1)
+        return not refused
+
     def _best(self, waiting: _Waiting) -> Room | None:
+        nominated = self._rooms.get(waiting.nominee)
+        if nominated is not None and self._takes(nominated, waiting):
+            return nominated
         best: list[Room] = []
         best_score = -1.0
         for room in reversed(self._rooms.values()):
             if room.generation <= waiting.tried:
                 break
-            if room.refusals(waiting.needs):
+            if not self._takes(room, waiting):
                 continue
             score = room.score(waiting.needs)
             if score > best_score:
@@ -211,6 +252,15 @@ class Scheduler:
             pod = self._store.get(POD, key)
             if pod is not None and pod.uid == uid:
                 self._tell(pod, waiting.message)
+        if waiting.nominee:
+            self._drop_nominations(waiting)
+
+    def _drop_nominations(self, waiting: _Waiting) -> None:
+        for uid, (_, key) in list(waiting.pods.items()):
+            pod = self._store.get(POD, key)
+            if pod is not None and pod.uid == uid and pod.spec.get("preemptionPolicy") != "Never":
+                status = {name: value for name, value in pod.status.items() if name != "nominatedNodeName"}
+                self._registry.set_status(pod, status)
 
     def _tell(self, pod: Stored, message: str) -> None:
         self._recorder.record(pod, "FailedScheduling", message, component=NAME, warning=True)
