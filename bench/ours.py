@@ -12,32 +12,22 @@ import json
 import random
 import statistics
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from operator import attrgetter
 from typing import Any
 
 from bench.workloads import Workload
+from shared.allocation import Effort
 from shared.config import parse_config
-from shared.model import Config, Ledger, NodeView, Plan, PodClass, PodRef, PodShape, Snapshot
+from shared.model import Config, Ledger, NodeView, Plan, PodRef, Snapshot
 from shared.planning import plan
-from shared.pods import shape_of
+from shared.pods import ParsedPod, classes_of, shape_of
 from shared.projection import interest_of
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 MIB = 1024**2
-
-_fields_of = attrgetter(*(each.name for each in fields(PodShape) if each.init))
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedPod:
-    """One waiting pod after parsing."""
-
-    ref: PodRef
-    shape: PodShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +63,26 @@ Packer = Callable[[Sequence[ParsedPod], Config, tuple[NodeView, ...]], Plan]
 
 def first_plan(pods: Sequence[ParsedPod], config: Config, nodes: tuple[NodeView, ...] = ()) -> Plan:
     """From pods to a plan: the timed call."""
-    snapshot = Snapshot("bench", 1, 1, NOW, pending=classes_of(pods), nodes=nodes)
-    return plan(snapshot, config, Ledger(), NOW)
+    return _planned(pods, config, nodes, Effort.FIRST)
 
 
-FIRST = "sluice"
+def improved_plan(pods: Sequence[ParsedPod], config: Config, nodes: tuple[NodeView, ...] = ()) -> Plan:
+    """The same with all the effort that planning makes unless told otherwise."""
+    return _planned(pods, config, nodes, Effort.IMPROVED)
+
+
+def _planned(pods: Sequence[ParsedPod], config: Config, nodes: tuple[NodeView, ...], effort: Effort) -> Plan:
+    snapshot = Snapshot("bench", 1, 1, NOW, pending=tuple(classes_of(pods)), nodes=nodes)
+    return plan(snapshot, config, Ledger(), NOW, effort)
+
+
+FIRST = "sluice-first"
+"""The packer that the bars on speed hold to account."""
+
 IMPROVED = "sluice"
-"""The packer that the bars on prices hold to account: the same one as long as one call gives both."""
+"""The packer that the bars on prices hold to account: what planning does by default."""
 
-PACKERS: Mapping[str, Packer] = {FIRST: first_plan}
-
-
-def classes_of(pods: Sequence[ParsedPod]) -> tuple[PodClass, ...]:
-    """Pods by shape, in the order in which the shapes were met."""
-    found: dict[tuple[Any, ...], list[PodRef]] = defaultdict(list)
-    for pod in pods:
-        found[_fields_of(pod.shape)].append(pod.ref)
-    return tuple(PodClass(PodShape(*key), tuple(refs)) for key, refs in found.items())
+PACKERS: Mapping[str, Packer] = {FIRST: first_plan, IMPROVED: improved_plan}
 
 
 def measure(workload: Workload, packer: Packer, repeats: int, nodes: tuple[NodeView, ...] = ()) -> Result:

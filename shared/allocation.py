@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
 import numpy as np
 
@@ -26,6 +27,13 @@ from shared.supply import Site
 
 _MOST_FRESH_KINDS = 64  # nodes of further kinds are filled one by one, which is cheap but wastes a little
 _MOST_LEVELS = 16  # priorities below the sixteenth are served together
+
+
+class Effort(Enum):
+    """How much work goes into a plan."""
+
+    FIRST = "first"  # the heuristics alone, in milliseconds
+    IMPROVED = "improved"  # what they found, made cheaper while the budget of work lasts
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +92,10 @@ class Question:
         """What may be bought of each pool, before anything is."""
         return Allowance(self.limits, self.joint)
 
+    def price(self, allocation: Allocation) -> float:
+        """What the nodes to buy cost per hour, prices that are not known estimated."""
+        return float(sum(self.prices[pool] for pool, _ in allocation.bought))
+
     def site_column(self, site: int) -> int:
         """A site's place in a mask."""
         return len(self.states) + site
@@ -93,13 +105,21 @@ class Question:
         return self._matcher.alike(column)
 
 
-def pack(question: Question, parts: Sequence[Part], clashes: Mask | None = None) -> Allocation:
-    """Place the parts (the rows of the answer) as well as may be; `clashes`: which must not share a node."""
+def packings(
+    question: Question,
+    parts: Sequence[Part],
+    clashes: Mask | None = None,
+    effort: Effort = Effort.IMPROVED,  # noqa: ARG001 - improvement comes next
+) -> list[Allocation]:
+    """Place the parts (the rows of the answers) as well as may be, the best answer first.
+
+    `clashes`: which must not share a node. The second answer, if there is one, is that of the heuristics alone.
+    """
     problem = _Problem(question, parts, clashes)
-    allocation = _Attempt(problem).run([list(range(len(parts)))])
-    if problem.unfair(allocation):
-        allocation = _Attempt(problem).run(problem.levels())
-    return allocation
+    first = _Attempt(problem).run([list(range(len(parts)))])
+    if problem.unfair(first):
+        return [_Attempt(problem).run(problem.levels())]
+    return [first]
 
 
 class _Problem:

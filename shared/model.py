@@ -8,9 +8,11 @@ A tuple of pairs stands where a mapping would be, wherever the value must be has
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
+from operator import attrgetter
 
 Resources = Mapping[str, int]
 Pairs = tuple[tuple[str, str], ...]
@@ -130,6 +132,9 @@ class PodShape:
     names are left out. `leaving` pods are being deleted, which a spread no longer counts.
 
     `gang` is the `Gang.name` of the pod's gang, with `#role` behind it where it has a role; "" for most pods.
+
+    `demands` stands for all fields but `requests`, as one object: nearly always the same for equal values, so that
+    thousands of pods are grouped by comparing pointers. Not the same proves nothing.
     """
 
     requests: tuple[tuple[str, int], ...]
@@ -146,6 +151,18 @@ class PodShape:
     spread: tuple[Spread, ...] = ()
     leaving: bool = False
     gang: str = ""
+    demands: object = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "demands", _interned(_all_but_requests(self)))
+
+
+@lru_cache(maxsize=16384)
+def _interned(_: tuple[object, ...]) -> object:
+    return object()
+
+
+_all_but_requests = attrgetter(*(each.name for each in fields(PodShape) if each.init and each.name != "requests"))
 
 
 @dataclass(frozen=True, slots=True)

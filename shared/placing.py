@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from shared.allocation import Allocation, Part, Question, pack
+from shared.allocation import Allocation, Effort, Part, Question, packings
 from shared.allowance import JointLimit
 from shared.areas import Areas
 from shared.axes import UNBOUNDED
@@ -35,19 +35,23 @@ def allocate(
     states: Sequence[PoolState],
     around: Sequence[Place] = (),
     joint: Sequence[JointLimit] = (),
+    effort: Effort = Effort.IMPROVED,
 ) -> Allocation:
     """Place all pods of these classes as well as may be. `around` are nodes that take no pods, but whose pods count;
     `joint` limits hold for several pools together, their costs in the order of `states`."""
     question = Question(classes, sites, states, joint)
     whole = [Part(number, pods) for number, pods in enumerate(question.pods)]
     if not any(has_rules(shape) for shape in question.shapes):
-        return pack(question, whole)
+        return packings(question, whole, effort=effort)[0]
     rules = _Rules(question, around)
     parts = [part for each in whole for part in rules.parts(each)]
-    allocation = _by_class(pack(question, parts, rules.clashes(parts)), parts, len(classes))
-    if rules.surely_kept(allocation):
-        return allocation
-    return Mending(question, around, rules.sure, allocation).mended()
+    mended = []
+    for packing in packings(question, parts, rules.clashes(parts), effort):
+        allocation = _by_class(packing, parts, len(classes))
+        if rules.surely_kept(allocation):
+            return allocation
+        mended.append(Mending(question, around, rules.sure, allocation).mended())
+    return min(mended, key=lambda each: (sum(each.left), question.price(each)))
 
 
 def _by_class(allocation: Allocation, parts: Sequence[Part], classes: int) -> Allocation:

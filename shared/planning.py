@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 
 from shared import gangs, retirement
-from shared.allocation import Allocation, Question
+from shared.allocation import Allocation, Effort, Question
 from shared.census import has_rules
 from shared.learning import drift, lessons
 from shared.model import (
@@ -34,7 +34,7 @@ from shared.template_node import template_of
 _MOST_LATE = 20  # nodes named one by one
 
 
-def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> Plan:
+def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, effort: Effort = Effort.IMPROVED) -> Plan:
     """What to add, what can go, and for all pods that nothing is done for: why, pool by pool.
 
     Pools that only observe are planned like the others; whether to act is for those who carry the plan out.
@@ -51,10 +51,10 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> P
         snapshot,
         states,
         lambda some: Question(some, sites, states),
-        lambda some: allocate(some, sites, states, around) if some else Allocation({}, [], []),
+        lambda some: allocate(some, sites, states, around, effort=effort) if some else Allocation({}, [], []),
     )
     allocation = served.allocation
-    refs = [iter(each.pods) for each in classes]
+    refs = [_Queue(each.pods) for each in classes]
     fits_existing, fits_upcoming = _placements(allocation, sites, classes, refs)
     deltas = _deltas(allocation, states, refs)
     added = {delta.pool: delta.add for delta in deltas}
@@ -120,12 +120,31 @@ def _taken(
     return taken
 
 
-def _draw(refs: Iterator[PodRef], number: int) -> tuple[PodRef, ...]:
-    return tuple(islice(refs, number))
+class _Queue:
+    """The pods of a class, given out in their order."""
+
+    __slots__ = ("_given", "_pods")
+
+    def __init__(self, pods: tuple[PodRef, ...]) -> None:
+        self._pods, self._given = pods, 0
+
+    def draw(self, number: int) -> tuple[PodRef, ...]:
+        """The next so many."""
+        start = self._given
+        self._given = end = start + number
+        return self._pods[start:end]
+
+
+def _drawn(refs: Sequence[_Queue], content: Mapping[int, int]) -> tuple[PodRef, ...]:
+    """The next pods of each class in there, class by class."""
+    if len(content) == 1:
+        ((row, count),) = content.items()
+        return refs[row].draw(count)
+    return tuple(chain.from_iterable([refs[row].draw(count) for row, count in sorted(content.items())]))
 
 
 def _placements(
-    allocation: Allocation, sites: Sequence[Site], classes: Sequence[PodClass], refs: Sequence[Iterator[PodRef]]
+    allocation: Allocation, sites: Sequence[Site], classes: Sequence[PodClass], refs: Sequence[_Queue]
 ) -> tuple[tuple[Placement, ...], tuple[Placement, ...]]:
     """Who goes to nodes that are there, and who waits for those that are coming, or for something on them."""
     there: dict[str, list[PodRef]] = {}
@@ -134,25 +153,24 @@ def _placements(
         site = sites[number]
         for row, count in sorted(content.items()):
             waits = site.coming or any(name in site.lacks for name, _ in classes[row].shape.requests)
-            (coming if waits else there).setdefault(site.target, []).extend(_draw(refs[row], count))
+            (coming if waits else there).setdefault(site.target, []).extend(refs[row].draw(count))
     return (
         tuple(Placement(target, tuple(pods)) for target, pods in there.items()),
         tuple(Placement(target, tuple(pods)) for target, pods in coming.items()),
     )
 
 
-def _deltas(allocation: Allocation, states: Sequence[PoolState], refs: Sequence[Iterator[PodRef]]) -> tuple[Delta, ...]:
+def _deltas(allocation: Allocation, states: Sequence[PoolState], refs: Sequence[_Queue]) -> tuple[Delta, ...]:
     nodes: dict[int, list[NewNode]] = {}
     for pool, content in allocation.bought:
-        pods = tuple(ref for row, count in sorted(content.items()) for ref in _draw(refs[row], count))
-        nodes.setdefault(pool, []).append(NewNode(pods))
+        nodes.setdefault(pool, []).append(NewNode(_drawn(refs, content)))
     return tuple(Delta(states[pool].pool.name, tuple(nodes[pool])) for pool in sorted(nodes))
 
 
 def _unserved(
     served: gangs.Served,
     classes: Sequence[PodClass],
-    refs: Sequence[Iterator[PodRef]],
+    refs: Sequence[_Queue],
     states: Sequence[PoolState],
     added: Mapping[str, int],
 ) -> Iterator[Unserved]:
@@ -160,7 +178,7 @@ def _unserved(
         if count:
             refusals = served.allocation.refusals.get(row, {})
             why = served.told.get(row) or reasons(classes[row].shape, states, added, refusals)
-            yield Unserved(_draw(refs[row], count), why)
+            yield Unserved(refs[row].draw(count), why)
 
 
 def _top_up(

@@ -7,12 +7,12 @@ shapes. Equal shapes are the same object, which keeps grouping 15,000 pods a mat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from shared.gang_members import SCHEDULERS, Membership, counts_ended, membership
-from shared.model import HostPort, NodeSelectorTerm, PodRef, PodShape, Requirement, Toleration
+from shared.model import HostPort, NodeSelectorTerm, PodClass, PodRef, PodShape, Requirement, Toleration
 from shared.pod_rules import INTER_POD_AFFINITY, NOBODY, Interest, rules_of
 from shared.resources import request_tuple
 
@@ -23,6 +23,35 @@ DEFAULT_SCHEDULER = "default-scheduler"
 _EMPTY: Json = {}
 _BINDING_VOLUMES = ("persistentVolumeClaim", "ephemeral")
 _ATTACHED_VOLUMES = ("azureDisk", "gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedPod:
+    """One pod as the planner needs it."""
+
+    ref: PodRef
+    shape: PodShape
+    nominated: str = ""
+
+
+def classes_of(pods: Iterable[ParsedPod]) -> list[PodClass]:
+    """Pods by shape and nominated node, in the order in which they come.
+
+    Quick, and no more than nearly right: see `PodShape.demands`. Whoever needs every shape just once joins the equal.
+    """
+    found: dict[tuple[object, object, str], list[PodRef]] = {}
+    samples: list[PodShape] = []
+    for pod in pods:
+        shape = pod.shape
+        try:
+            found[shape.demands, shape.requests, pod.nominated].append(pod.ref)
+        except KeyError:
+            found[shape.demands, shape.requests, pod.nominated] = [pod.ref]
+            samples.append(shape)
+    return [
+        PodClass(shape, tuple(refs), nominated)
+        for shape, ((*_, nominated), refs) in zip(samples, found.items(), strict=True)
+    ]
 
 
 def pod_ref(pod: Json) -> PodRef:

@@ -33,7 +33,17 @@ from shared.model import (
 )
 from shared.names import EVICTING_AT_ANNOTATION
 from shared.pod_rules import NOBODY, Interest, rules_of
-from shared.pods import is_pending_candidate, is_terminal, is_terminating, member, nominated_node, pod_ref, shape_of
+from shared.pods import (
+    ParsedPod,
+    classes_of,
+    is_pending_candidate,
+    is_terminal,
+    is_terminating,
+    member,
+    nominated_node,
+    pod_ref,
+    shape_of,
+)
 from shared.provider_id import pool_of
 from shared.resources import MAX_AMOUNT, amounts
 
@@ -138,12 +148,13 @@ def project_node(
 
 def pending_classes(pods: Iterable[Json], interest: Interest = NOBODY) -> tuple[PodClass, ...]:
     """The pods that wait for room, by shape and nominated node; pods and classes in the order of the pods' names."""
-    classes: dict[tuple[PodShape, str], list[PodRef]] = defaultdict(list)
     shape = partial(shape_of, interest=interest)
-    for pod in pods:
-        if _named("pod", pod, is_pending_candidate):
-            classes[_named("pod", pod, shape), nominated_node(pod)].append(_named("pod", pod, pod_ref))
-    found = [PodClass(shape, tuple(sorted(refs, key=_ref_order)), node) for (shape, node), refs in classes.items()]
+    waiting = (
+        ParsedPod(_named("pod", pod, pod_ref), _named("pod", pod, shape), nominated_node(pod))
+        for pod in pods
+        if _named("pod", pod, is_pending_candidate)
+    )
+    found = [replace(each, pods=tuple(sorted(each.pods, key=_ref_order))) for each in classes_of(waiting)]
     return tuple(sorted(found, key=lambda one: _ref_order(one.pods[0])))
 
 

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
 from bench import bounds, workloads
 from bench.bars import Bar, Row, Sense, by_place, judge, judge_further, judge_growth, judge_large
 from bench.growth import Growth, exponent
+from bench.ours import FIRST, IMPROVED
 
 
 def row(workload, packer, ms=10.0, planned=100.0, realised=100.0, bound=100.0):
@@ -10,7 +13,9 @@ def row(workload, packer, ms=10.0, planned=100.0, realised=100.0, bound=100.0):
 
 
 def judged(*rows):
-    return {bar.text: bar.holds for bar in judge(by_place(rows))}
+    """Our first plan is as good and as fast as the improved one here."""
+    first = [replace(each, packer=FIRST) for each in rows if each.packer == IMPROVED]
+    return {bar.text: bar.holds for bar in judge(by_place([*first, *rows]))}
 
 
 def test_the_first_plan_is_held_against_each_peer():
