@@ -160,10 +160,10 @@ class _Judge:
             return "pods of a node that goes are planned onto it", ()
         if node.ready and self._standing.get(pool.name, 0) <= pool.minimum:
             return f"PoolMinimum: {pool.name} has {self._standing.get(pool.name, 0)}, its minimum", ()
-        if self._in_flight >= self._budget:
-            return f"DisruptionBudget: {self._in_flight} of {self._budget} retirements are under way", ()
         if broken := self._gangs.broken_by(node):
             return broken, ()
+        if self._in_flight >= self._budget:
+            return f"DisruptionBudget: {self._in_flight} of {self._budget} retirements are under way", ()
         why, moves = self._movers.move(node)
         if why:
             return why, ()
