@@ -57,7 +57,7 @@ _EMPTY: Json = {}
 class Membership:
     """What one pod says: its gang (as in `Gang.name`), its role in it, and the minima that it names, if any.
 
-    `settled`: it needs no place any more, having ended well or been promised one.
+    `settled`: it needs no place any more, having ended well.
     """
 
     gang: str
@@ -153,7 +153,7 @@ def _gang(name: str, source: str, members: list[Membership], groups: Mapping[str
 
 
 def _settled(gang: Gang, members: Iterable[Membership]) -> Gang:
-    """Less the members that need no place any more."""
+    """Less the members that ended well."""
     off = Counter(member.role for member in members if member.settled)
     if gang.problem or not off:
         return gang

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shared.allocation import Allocation, Question
+from shared.axes import Matrix
 from shared.gang_members import gang_name, role_name, title
 from shared.model import BoundPods, Gang, Movability, NodeView, PodClass, PodRef, Snapshot
 
@@ -136,6 +137,13 @@ def short(needs: Iterable[Need], classes: Sequence[PodClass], allocation: Alloca
 def placed(need: Need, classes: Sequence[PodClass], allocation: Allocation) -> dict[int, int]:
     """How many pods of each of the gang's classes have a place."""
     return {row: len(classes[row].pods) - allocation.left[row] for row in need.all_rows()}
+
+
+def shares_of(question: Question) -> Matrix:
+    """What a pod of each class takes of the largest node, by resource."""
+    rooms = np.concatenate([question.kind_rooms, question.site_rooms])
+    shares: Matrix = question.needs / np.maximum(rooms.max(axis=0, initial=1.0), 1.0)
+    return shares
 
 
 class Bound:

@@ -6,6 +6,8 @@ All pods are planned together. Only if a gang comes out short is there anything 
 2. If others are short still, gangs contend for room: they are admitted one after the other, the most urgent first, then
    by name, each only if it can be served whole beside those before it. Many are tried at once, and halves of them
    where that fails, `MOST_TRIALS` times at most; the rest is then tried together and whoever comes short given up.
+   Cheap packing may fail where room is tight, so a gang that is refused by itself is tried again in other orders: the
+   largest pods first, by all they ask for, and by each resource.
 3. All who were admitted are planned with everybody else. Of pods of equal priority those that gangs need go first,
    since others can be served in part; members above the minimum come with the others.
 
@@ -14,17 +16,36 @@ A gang that is out leaves no trace in the plan: nothing is bought or kept for an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from shared.allocation import Allocation, Question
 from shared.gang_members import gang_name, role_name
-from shared.gang_needs import Bound, Need, looking_for_room, missing_pods, needs_of, placed, running, short, shortages
+from shared.gang_needs import (
+    Bound,
+    Need,
+    looking_for_room,
+    missing_pods,
+    needs_of,
+    placed,
+    running,
+    shares_of,
+    short,
+    shortages,
+)
 from shared.model import Delta, Plan, PodClass, PodShape, Snapshot
 from shared.pool_choice import PoolState, reasons
 
 MOST_TRIALS = 24
 """Plans made to find out which gangs go together: enough to find the last of ten thousand equal ones that fits."""
+
+MOST_RETRIED = 8
+"""Gangs for which all orders are tried."""
+
+MOST_RESOURCES = 3
+"""Resources by which pods are ordered: those that the gangs ask most of."""
 
 MOST_STRIPS = 4
 """Rounds in which all gangs that come short are given up at once; one is nearly always enough."""
@@ -33,6 +54,7 @@ MOST_EXPLAINED = 16
 """Hopeless gangs that are planned for alone, to say how far they get; further ones are told from the first plan."""
 
 Allocate = Callable[[Sequence[PodClass]], Allocation]
+Order = Mapping[int, int]  # ranks of classes: of equal priority the larger goes first
 Told = dict[str, str]  # a reason for each pool
 
 
@@ -93,7 +115,8 @@ class _Serving:
         self._needs = needs_of(classes, snapshot)
         self._singles = [row for row, each in enumerate(classes) if not each.shape.gang]
         self._told: dict[int, Told] = {}
-        self._trials = 0
+        self._trials = self._retried = 0
+        self._order: Order = {}
 
     def run(self) -> Served:
         """See `serve`."""
@@ -147,7 +170,7 @@ class _Serving:
                 continue
             self._trials += 1
             trial = self._required_only([*kept, *some])
-            if not self._short([*kept, *some], trial):
+            if not self._short([*kept, *some], trial) or (len(some) == 1 and self._in_other_order([*kept, *some])):
                 kept += some
             elif len(some) > 1:
                 half = (len(some) + 1) // 2
@@ -155,6 +178,28 @@ class _Serving:
             else:
                 self._explain(some[0], trial)
         return self._stripped(kept, undecided) if undecided else kept
+
+    def _in_other_order(self, gangs: Collection[Need]) -> bool:
+        """Whether another order serves them all; it is then kept."""
+        if self._retried >= MOST_RETRIED:
+            return False
+        self._retried += 1
+        before = self._order
+        for order in self._orders(gangs):
+            self._order = order
+            if not self._short(gangs, self._required_only(gangs)):
+                return True
+        self._order = before
+        return False
+
+    def _orders(self, gangs: Collection[Need]) -> Iterator[Order]:
+        rows = [row for need in gangs for row in need.all_rows()]
+        shares = shares_of(self._question([self._classes[row] for row in rows]))
+        asked = (shares * [[len(self._classes[row].pods)] for row in rows]).sum(axis=0)
+        resources = sorted(range(len(asked)), key=lambda axis: (-float(asked[axis]), axis))[:MOST_RESOURCES]
+        for sizes in (shares.sum(axis=1), *(shares[:, axis] for axis in resources)):
+            ranked = np.lexsort((-np.arange(len(rows)), sizes)).tolist()
+            yield {rows[number]: rank for rank, number in enumerate(ranked)}
 
     def _stripped(self, kept: list[Need], undecided: list[Need]) -> list[Need]:
         for _ in range(MOST_STRIPS):
@@ -206,12 +251,13 @@ class _Serving:
         """What these gangs need, and whoever is more urgent than one of them."""
         needed = self._needed(gangs)
         least = min((part.shape.priority for _, part in needed), default=0)
+        least -= least % len(self._classes)
         urgent = [each for each in self._others(gangs, needed) if each[1].shape.priority > least]
         return self._planned([*needed, *urgent])
 
     def _needed(self, gangs: Collection[Need]) -> list[tuple[int, PodClass]]:
         return [
-            (row, _part(self._classes[row], 0, pods, first=True))
+            (row, self._part(row, 0, pods, first=True))
             for need in gangs
             for row, pods in sorted(need.required(self._classes).items())
         ]
@@ -219,8 +265,16 @@ class _Serving:
     def _others(self, gangs: Collection[Need], needed: Sequence[tuple[int, PodClass]]) -> list[tuple[int, PodClass]]:
         taken = {row: len(part.pods) for row, part in needed}
         rows = sorted([*self._singles, *(row for need in gangs for row in need.all_rows())])
-        parts = ((row, _part(self._classes[row], taken.get(row, 0), None, first=False)) for row in rows)
+        parts = ((row, self._part(row, taken.get(row, 0), None, first=False)) for row in rows)
         return [each for each in parts if each[1].pods]
+
+    def _part(self, row: int, start: int, number: int | None, *, first: bool) -> PodClass:
+        """Some pods of a class, before (`first`) or after all others of their priority."""
+        whole = self._classes[row]
+        pods = whole.pods[start:] if number is None else whole.pods[start : start + number]
+        rank = self._order.get(row, 0) if first else 0
+        priority = (2 * whole.shape.priority + first) * len(self._classes) + rank
+        return PodClass(replace(whole.shape, priority=priority), pods)
 
     def _planned(self, parts: Sequence[tuple[int, PodClass]]) -> Allocation:
         """The allocation of these parts of classes, told by class; pods that are in no part are left."""
@@ -257,12 +311,6 @@ class _Serving:
         why = reasons(shape, self._states, added, allocation.refusals.get(row, {}))
         told = {pool: f"Gang: {lack.text(need.name)} fit; {reason}" for pool, reason in why.items()}
         self._told.update(dict.fromkeys(need.all_rows(), told))
-
-
-def _part(whole: PodClass, start: int, number: int | None, *, first: bool) -> PodClass:
-    """Some pods of a class, before (`first`) or after all others of their priority."""
-    pods = whole.pods[start:] if number is None else whole.pods[start : start + number]
-    return PodClass(replace(whole.shape, priority=2 * whole.shape.priority + first), pods)
 
 
 def _by_row(content: Mapping[int, int], rows: Sequence[int]) -> dict[int, int]:

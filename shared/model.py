@@ -245,8 +245,8 @@ class DaemonShape:
 class Gang:
     """Pods that start together or not at all: `minimum` of them, among them as many of each role as `roles` says.
 
-    Members that need no place any more (they ended well, or have been promised one) are taken off both already; bound
-    ones are not, they count. A `minimum` of 0 asks for nothing. `problem` says why the gang cannot be planned for.
+    Members that ended well are taken off both already; bound ones are not, they count. A `minimum` of 0 asks for
+    nothing. `problem` says why the gang cannot be planned for.
     """
 
     name: str

@@ -102,9 +102,7 @@ def member(pod: Json) -> Membership | None:
     if is_terminal(pod):
         well = status.get("phase") == "Succeeded" and counts_ended(found)
         return replace(found, settled=True) if well else None
-    bound = (pod.get("spec") or _EMPTY).get("nodeName")
-    promised = not bound and status.get("nominatedNodeName") and not is_pending_candidate(pod)
-    return replace(found, settled=True) if promised else found
+    return found
 
 
 def nominated_node(pod: Json) -> str:

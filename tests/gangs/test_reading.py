@@ -187,11 +187,6 @@ def test_kube_scheduler_forgets_members_that_ended():
     assert only_gang(ended, native("b"), native=[group(**gang_policy(2))]).minimum == 2
 
 
-def test_members_that_were_promised_a_node_are_taken_off():
-    promised = own("a", "4", "ps", "2", status={"nominatedNodeName": "n"})
-    assert only_gang(promised, own("b", "4", "ps", "2")) == Gang("sluice:default/job", 3, (("ps", 1),))
-
-
 def test_members_on_their_way_out_do_not_count():
     leaving = own("a", nodeName="n")
     leaving["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
