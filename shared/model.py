@@ -120,6 +120,20 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class Preferences:
+    """What a pod would rather have, where it costs nothing: weights as in the API, 1 to 100.
+
+    `nodes`: terms of preferred node affinity. The others are topology keys by which the pod wants its own kind (whom
+    its selector, selecting itself, means) nearby, apart, or spread: preferred terms and ScheduleAnyway constraints.
+    """
+
+    nodes: tuple[tuple[int, NodeSelectorTerm], ...] = ()
+    near: tuple[tuple[int, str], ...] = ()
+    apart: tuple[tuple[int, str], ...] = ()
+    spread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PodShape:
     """Everything the scheduler looks at: two pods of equal shape are interchangeable, so the shape is the class key.
 
@@ -132,6 +146,7 @@ class PodShape:
     names are left out. `leaving` pods are being deleted, which a spread no longer counts.
 
     `gang` is the `Gang.name` of the pod's gang, with `#role` behind it where it has a role; "" for most pods.
+    `preferred` never rules a node out.
 
     `demands` stands for all fields but `requests`, as one object: nearly always the same for equal values, so that
     thousands of pods are grouped by comparing pointers. Not the same proves nothing.
@@ -151,6 +166,7 @@ class PodShape:
     spread: tuple[Spread, ...] = ()
     leaving: bool = False
     gang: str = ""
+    preferred: Preferences | None = None
     demands: object = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

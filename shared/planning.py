@@ -28,6 +28,7 @@ from shared.model import (
 from shared.nominations import Held, settle
 from shared.placing import allocate
 from shared.pool_choice import PoolState, known_price, pool_states, reasons
+from shared.preferring import prefer
 from shared.supply import Site, bystanders, late_resources, present, sites_of
 from shared.template_node import template_of
 
@@ -53,7 +54,7 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, effo
         lambda some: Question(some, sites, states),
         lambda some: allocate(some, sites, states, around, effort=effort) if some else Allocation({}, [], []),
     )
-    allocation = served.allocation
+    allocation = prefer(served.allocation, classes, sites, states)
     refs = [_Queue(each.pods) for each in classes]
     fits_existing, fits_upcoming = _placements(allocation, sites, classes, refs)
     deltas = _deltas(allocation, states, refs)

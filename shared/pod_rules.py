@@ -57,10 +57,10 @@ def rules_of(pod: Json) -> PodRules:
     home, labels = meta.get("namespace") or "default", meta.get("labels") or _EMPTY
     written = [*(near or ()), *(apart or ())]
     return PodRules(
-        _distinct(_term(term, home, labels) for term in near or ()),
-        _distinct(_term(term, home, labels) for term in apart or ()),
+        _distinct(term_of(term, home, labels) for term in near or ()),
+        _distinct(term_of(term, home, labels) for term in apart or ()),
         _distinct(
-            _spread(item, home, labels)
+            spread_of(item, home, labels)
             for item in constraints or ()
             if item.get("whenUnsatisfiable") != "ScheduleAnyway"
         ),
@@ -70,7 +70,7 @@ def rules_of(pod: Json) -> PodRules:
 
 def selects(selector: PodSelector, shape: PodShape) -> bool:
     """Whether the rule speaks of pods of this shape; of those that no rule in play selects it does not."""
-    return bool(shape.namespace) and _selects(selector, shape.namespace, dict(shape.labels))
+    return bool(shape.namespace) and speaks_of(selector, shape.namespace, dict(shape.labels))
 
 
 class Register(Generic[T]):
@@ -93,7 +93,7 @@ class Register(Generic[T]):
         """What is filed under selectors that select a pod with these labels."""
         asked = (self._by_label.get(label, ()) for label in labels.items())
         for selector, thing in chain(self._others, *asked):
-            if _selects(selector, namespace, labels):
+            if speaks_of(selector, namespace, labels):
                 yield thing
 
 
@@ -134,13 +134,15 @@ NOBODY = Interest()
 """No rule is in play."""
 
 
-def _selects(selector: PodSelector, namespace: str, labels: Mapping[str, str]) -> bool:
+def speaks_of(selector: PodSelector, namespace: str, labels: Mapping[str, str]) -> bool:
+    """Whether a selector selects a pod with these labels."""
     if selector.namespaces is not None and namespace not in selector.namespaces:
         return False
     return all(requirement_matches(requirement, labels) for requirement in selector.requirements)
 
 
-def _term(term: Json, home: str, labels: Mapping[str, str]) -> PodTerm:
+def term_of(term: Json, home: str, labels: Mapping[str, str]) -> PodTerm:
+    """A term of pod affinity, as a pod with these labels, at `home` in that namespace, means it."""
     namespaces = set(term.get("namespaces") or ())
     if (chooser := term.get("namespaceSelector")) is None:
         return PodTerm(
@@ -164,7 +166,8 @@ def _named_namespaces(chooser: Json | None) -> set[str] | None:
     return set.intersection(*(set(each.values) for each in found)) or {""}
 
 
-def _spread(item: Json, home: str, labels: Mapping[str, str]) -> Spread:
+def spread_of(item: Json, home: str, labels: Mapping[str, str]) -> Spread:
+    """A spread constraint, as a pod with these labels in the namespace `home` means it."""
     return Spread(
         PodSelector((home,), _selection(item, labels)),
         item.get("topologyKey") or "",

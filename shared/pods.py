@@ -13,6 +13,7 @@ from typing import Any
 
 from shared.gang_members import SCHEDULERS, Membership, counts_ended, membership
 from shared.model import HostPort, NodeSelectorTerm, PodClass, PodRef, PodShape, Requirement, Toleration
+from shared.pod_preferences import preferences_of
 from shared.pod_rules import INTER_POD_AFFINITY, NOBODY, Interest, rules_of
 from shared.resources import request_tuple
 
@@ -135,6 +136,7 @@ def shape_of(pod: Json, interest: Interest = NOBODY) -> PodShape:
             spread=rules.spread,
             leaving=bool(namespace) and is_terminating(pod),
             gang=_gang(pod),
+            preferred=preferences_of(pod),
         )
     )
 

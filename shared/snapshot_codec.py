@@ -3,8 +3,8 @@
 What repeats is written once and referred to by index: shapes, label sets, taint lists and resource lists. Pods are runs
 of one namespace, `[namespace, [name, uid, name, uid, ...]]`, and a uid that is a UUID is written in 22 characters.
 Objects are lists in a fixed order, not mappings: `_FORMAT` changes when the order does, and a reader refuses what it
-does not know. What rules between pods read of a shape is an eighth field and its gang a ninth, left out where there is
-none.
+does not know. What few shapes have (rules between pods, a gang, preferences) comes in further fields, the last ones
+left out where there is nothing.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from shared.model import (
     PodSelector,
     PodShape,
     PodTerm,
+    Preferences,
     Requirement,
     Snapshot,
     Spread,
@@ -158,41 +159,51 @@ def _shape(shape: PodShape) -> list[object]:
         _ports(shape.host_ports),
         shape.priority,
         list(shape.not_modelled),
-        *_extras(shape),
+        *_further(shape),
     ]
 
 
-def _extras(shape: PodShape) -> list[object]:
-    """The fields that most shapes do not have."""
-    rules = _rules(shape)
-    if not shape.gang:
-        return rules
-    return [*(rules or [None]), shape.gang]
+def _further(shape: PodShape) -> list[object]:
+    """What few shapes have, in a fixed order; None for what this one lacks, and nothing behind the last that it has."""
+    fields: list[object] = [_rules(shape), shape.gang or None, _preferences(shape.preferred)]
+    while fields and fields[-1] is None:
+        fields.pop()
+    return fields
 
 
-def _rules(shape: PodShape) -> list[object]:
-    """What rules between pods say and read, as one field; no field at all for most shapes."""
-    if not (shape.namespace or shape.near or shape.apart or shape.spread):
-        return []
+def _preferences(preferred: Preferences | None) -> list[object] | None:
+    if preferred is None:
+        return None
+    nodes = [[weight, _term(term)] for weight, term in preferred.nodes]
     return [
+        nodes,
+        [list(one) for one in preferred.near],
+        [list(one) for one in preferred.apart],
+        list(preferred.spread),
+    ]
+
+
+def _rules(shape: PodShape) -> list[object] | None:
+    """What rules between pods say and read, as one field; None for most shapes."""
+    if not (shape.namespace or shape.near or shape.apart or shape.spread):
+        return None
+    return [
+        shape.namespace,
+        dict(shape.labels),
+        [[*_selector(term.selector), term.topology_key] for term in shape.near],
+        [[*_selector(term.selector), term.topology_key] for term in shape.apart],
         [
-            shape.namespace,
-            dict(shape.labels),
-            [[*_selector(term.selector), term.topology_key] for term in shape.near],
-            [[*_selector(term.selector), term.topology_key] for term in shape.apart],
             [
-                [
-                    *_selector(each.selector),
-                    each.topology_key,
-                    each.max_skew,
-                    each.min_domains,
-                    each.honors_affinity,
-                    each.honors_taints,
-                ]
-                for each in shape.spread
-            ],
-            shape.leaving,
-        ]
+                *_selector(each.selector),
+                each.topology_key,
+                each.max_skew,
+                each.min_domains,
+                each.honors_affinity,
+                each.honors_taints,
+            ]
+            for each in shape.spread
+        ],
+        shape.leaving,
     ]
 
 
@@ -320,10 +331,10 @@ def _fields(node: Node, least: int, most: int) -> list[Node]:
 
 
 def _read_shape(node: Node) -> PodShape:
-    fields = node.items(9)
+    fields = node.items(10)
     if len(fields) < 7:
-        raise node.wrong("a list of 7 to 9")
-    requests, selector, affinity, tolerations, ports, priority, not_modelled, *extras = fields
+        raise node.wrong("a list of 7 to 10")
+    requests, selector, affinity, tolerations, ports, priority, not_modelled, *further = fields
     shape = PodShape(
         requests=tuple(requests.amounts().items()),
         node_selector=tuple(selector.texts().items()),
@@ -333,13 +344,33 @@ def _read_shape(node: Node) -> PodShape:
         priority=priority.whole(-(2**31), 2**31),
         not_modelled=tuple(one.text() for one in not_modelled.items(100)),
     )
-    return _read_extras(shape, *extras) if extras else shape
+    for read, field in zip(_FURTHER, further, strict=False):
+        if field.value is not None:
+            shape = read(shape, field)
+    return shape
 
 
-def _read_extras(shape: PodShape, rules: Node, gang: Node | None = None) -> PodShape:
-    if rules.value is not None or gang is None:
-        shape = _read_rules(shape, rules)
-    return shape if gang is None else replace(shape, gang=gang.text())
+def _read_membership(shape: PodShape, node: Node) -> PodShape:
+    return replace(shape, gang=node.text())
+
+
+def _read_preferences(shape: PodShape, node: Node) -> PodShape:
+    nodes, near, apart, spread = node.fields(4)
+    terms = [one.fields(2) for one in nodes.items(_MOST_TABLE)]
+    return replace(
+        shape,
+        preferred=Preferences(
+            tuple((weight.whole(-(2**31), 2**31), _read_term(term)) for weight, term in terms),
+            _read_weights(near),
+            _read_weights(apart),
+            tuple(one.text() for one in spread.items(_MOST_TABLE)),
+        ),
+    )
+
+
+def _read_weights(node: Node) -> tuple[tuple[int, str], ...]:
+    pairs = [one.fields(2) for one in node.items(_MOST_TABLE)]
+    return tuple((weight.whole(-(2**31), 2**31), key.text()) for weight, key in pairs)
 
 
 def _read_rules(shape: PodShape, node: Node) -> PodShape:
@@ -353,6 +384,9 @@ def _read_rules(shape: PodShape, node: Node) -> PodShape:
         spread=tuple(_read_spread(each) for each in spread.items(_MOST_TABLE)),
         leaving=leaving.flag(),
     )
+
+
+_FURTHER = (_read_rules, _read_membership, _read_preferences)
 
 
 def _read_pod_term(node: Node) -> PodTerm:
