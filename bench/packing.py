@@ -11,21 +11,22 @@ import statistics
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from bench import bars, bounds, build_peers, cache, growth, ours, rivals, workloads
 from bench.bars import Bar, Row
 from bench.check import faults
-from bench.realise import NeverBound, realise
+from bench.realise import Bought, More, NeverBound, realise
 from bench.workloads import Workload
 
 OUT = Path("out/bench-packing.json")
 REALISATIONS = (1, 2, 3)
 """Seeds of the scheduler's lots; the price in the middle counts."""
 
-Buy = Callable[[Workload], Mapping[str, int]]
+UNAIDED = "sluice-unaided"
+"""Our improved plan where neither a startup taint nor nominations carry it over, and the scheduler does as it likes."""
 
 
 class BadPlan(RuntimeError):
@@ -78,39 +79,51 @@ def _race(workload: Workload, programs: Mapping[str, Path], repeats: int) -> Ite
     for name, program in programs.items():
         yield _theirs(workload, name, program, repeats, bound)
     for name, packer in ours.PACKERS.items():
-        yield _ours(workload, name, packer, repeats, bound)
+        yield from _ours(workload, name, packer, repeats, bound)
 
 
 def _theirs(workload: Workload, name: str, program: Path, repeats: int, bound: bounds.Bound | None) -> Row:
     answer = rivals.ask(program, workload, repeats)
 
-    def buy(rest: Workload) -> Mapping[str, int]:
-        return rivals.ask(program, rest, 1).nodes
+    def buy(rest: Workload) -> Bought:
+        return Bought(rivals.ask(program, rest, 1).nodes)
 
-    return _row(workload, name, (answer.least, answer.median), None if answer.unserved else answer.nodes, buy, bound)
+    nodes = None if answer.unserved else Bought(answer.nodes)
+    return _row(workload, name, (answer.least, answer.median), nodes, buy, bound)
 
 
-def _ours(workload: Workload, name: str, packer: ours.Packer, repeats: int, bound: bounds.Bound | None) -> Row:
+def _ours(
+    workload: Workload, name: str, packer: ours.Packer, repeats: int, bound: bounds.Bound | None
+) -> Iterator[Row]:
     result = ours.measure(workload, packer, repeats)
     _hold(workload, result)
     if result.unserved:
         _say(f"{workload['name']}: {name} leaves {result.unserved} pods unserved: {result.reason}")
 
-    def buy(rest: Workload) -> Mapping[str, int]:
+    def told(rest: Workload) -> Bought:
         again = ours.measure(rest, packer, 1)
         _hold(rest, again)
-        return Counter(node.pool for node in again.nodes)
+        return _told(again)
 
-    nodes = None if result.unserved else Counter(node.pool for node in result.nodes)
-    return _row(workload, name, (result.least, result.median), nodes, buy, bound)
+    def untold(rest: Workload) -> Bought:
+        return Bought(told(rest).nodes)
+
+    times, nodes = (result.least, result.median), None if result.unserved else _told(result)
+    yield _row(workload, name, times, nodes, told, bound)
+    if name == ours.IMPROVED:
+        yield _row(workload, UNAIDED, times, None if nodes is None else Bought(nodes.nodes), untold, bound)
+
+
+def _told(result: ours.Result) -> Bought:
+    return Bought.for_pods((node.pool, node.pods) for node in result.nodes)
 
 
 def _row(  # a row has many cells
     workload: Workload,
     packer: str,
     times: tuple[float, float],
-    nodes: Mapping[str, int] | None,
-    buy: Buy,
+    bought: Bought | None,
+    more: More,
     bound: bounds.Bound | None,
 ) -> Row:
     return Row(
@@ -118,17 +131,17 @@ def _row(  # a row has many cells
         packer=packer,
         ms_min=round(times[0], 2),
         ms_median=round(times[1], 2),
-        nodes=None if nodes is None else sum(nodes.values()),
-        price_planned=None if nodes is None else _price(workload, nodes),
-        price_realised=None if nodes is None else _realised(workload, nodes, buy),
+        nodes=None if bought is None else sum(bought.nodes.values()),
+        price_planned=None if bought is None else _price(workload, bought.nodes),
+        price_realised=None if bought is None else _realised(workload, bought, more),
         bound=bound.loose if bound else None,
         tight_bound=bound.tight if bound else None,
     )
 
 
-def _realised(workload: Workload, nodes: Mapping[str, int], buy: Buy) -> float | None:
+def _realised(workload: Workload, bought: Bought, more: More) -> float | None:
     try:
-        stood = [realise(workload, nodes, buy, seed) for seed in REALISATIONS]
+        stood = [realise(workload, bought, more, seed) for seed in REALISATIONS]
     except NeverBound as reason:
         _say(str(reason))
         return None
@@ -188,7 +201,7 @@ def _verdict(judged: Sequence[Bar], rows: Sequence[Row]) -> int:
     _say("")
     for bar in judged:
         _say(str(bar))
-    peers = sorted({row.packer for row in rows} - set(ours.PACKERS))
+    peers = sorted({row.packer for row in rows} - {*ours.PACKERS, UNAIDED})
     beside = f"beside {', '.join(peers)}" if peers else "without peers"
     held = sum(bar.holds for bar in judged)
     _say(f"bench-packing: {held} of {len(judged)} bars hold, {beside}; rows in {OUT}")
@@ -196,14 +209,14 @@ def _verdict(judged: Sequence[Bar], rows: Sequence[Row]) -> int:
 
 
 _HEAD = (
-    f"{'workload':<10} {'packer':<10} {'ms min':>10} {'median':>10} {'nodes':>6} "
+    f"{'workload':<10} {'packer':<14} {'ms min':>10} {'median':>10} {'nodes':>6} "
     f"{'planned':>9} {'over':>7} {'realised':>9} {'over':>7}"
 )
 
 
 def _line(row: Row) -> str:
     return (
-        f"{row.workload:<10} {row.packer:<10} {row.ms_min:>10,.1f} {row.ms_median:>10,.1f} {_cell(row.nodes, 6, ',')} "
+        f"{row.workload:<10} {row.packer:<14} {row.ms_min:>10,.1f} {row.ms_median:>10,.1f} {_cell(row.nodes, 6, ',')} "
         f"{_cell(row.price_planned, 9, ',.2f')} {_over(row.price_planned, row.bound)} "
         f"{_cell(row.price_realised, 9, ',.2f')} {_over(row.price_realised, row.bound)}"
     )

@@ -167,7 +167,7 @@ class ClusterView:
         self._waiting[key] = group
         self._classes.setdefault(group, {})[key] = pod_ref(pod)
         self._built.pop(group, None)
-        if _reported(pod) and not nominated_node(pod):
+        if _reported(pod):
             self._unschedulable[key] = pod["metadata"]["uid"]
 
     def _take_member(self, key: str, pod: Json | None) -> None:

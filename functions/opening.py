@@ -105,8 +105,8 @@ def _nomination(node: str, guest: Json) -> JsonPatch:
 
 def _forgotten(api: ClusterApi, guests: Iterable[tuple[str, Json]]) -> list[tuple[str, Json]]:
     """Those who were tried while the last nodes were still closed: the scheduler then drops the nomination."""
-    found, _ = api.list("/api/v1/pods", field_selector="spec.nodeName=")
-    free = {pod["metadata"]["uid"] for pod in found if not pod.get("status", {}).get("nominatedNodeName")}
+    found, _ = api.list("/api/v1/pods", field_selector="spec.nodeName=,status.nominatedNodeName=")
+    free = {pod["metadata"]["uid"] for pod in found}
     return [(node, {**guest, "instead_of": ""}) for node, guest in guests if guest["pod"]["uid"] in free]
 
 
