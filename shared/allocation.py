@@ -11,7 +11,7 @@ served is it done again, one priority after the other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -88,9 +88,13 @@ class Question:
         """Where the class may go by labels and taints: pools first, then sites."""
         return self._matcher.mask(self.shapes[number])
 
-    def allowance(self) -> Allowance:
-        """What may be bought of each pool, before anything is."""
-        return Allowance(self.limits, self.joint)
+    def allowance(self, given_back: Counts | None = None) -> Allowance:
+        """What may be bought of each pool, before anything is; if so many nodes of each were not there or coming."""
+        if given_back is None:
+            return Allowance(self.limits, self.joint)
+        own = np.array([state.room for state in self.states], dtype=np.int64) + given_back
+        joint = [replace(limit, left=limit.left + int(np.dot(limit.costs, given_back))) for limit in self.joint]
+        return Allowance(own, joint)
 
     def price(self, allocation: Allocation) -> float:
         """What the nodes to buy cost per hour, prices that are not known estimated."""
@@ -105,24 +109,7 @@ class Question:
         return self._matcher.alike(column)
 
 
-def packings(
-    question: Question,
-    parts: Sequence[Part],
-    clashes: Mask | None = None,
-    effort: Effort = Effort.IMPROVED,  # noqa: ARG001 - improvement comes next
-) -> list[Allocation]:
-    """Place the parts (the rows of the answers) as well as may be, the best answer first.
-
-    `clashes`: which must not share a node. The second answer, if there is one, is that of the heuristics alone.
-    """
-    problem = _Problem(question, parts, clashes)
-    first = _Attempt(problem).run([list(range(len(parts)))])
-    if problem.unfair(first):
-        return [_Attempt(problem).run(problem.levels())]
-    return [first]
-
-
-class _Problem:
+class Problem:
     """The question with its classes in parts, unchanged by attempts to answer it."""
 
     def __init__(self, question: Question, parts: Sequence[Part], clashes: Mask | None) -> None:
@@ -162,15 +149,31 @@ class _Problem:
         """A site's place in a mask."""
         return self._question.site_column(site)
 
+    def fresh_pools(self) -> list[int]:
+        """The pool of each kind of fresh sites."""
+        pools = {state.pool.name: number for number, state in enumerate(self.states)}
+        return [pools[self.sites[group[0]].pool] for group in self.fresh]
+
+    def fresh_market(self) -> Market:
+        """Fresh sites, by kind, as if they were to be bought."""
+        samples = [group[0] for group in self.fresh]
+        columns = [self.site_column(site) for site in samples]
+        return replace(
+            self.market,
+            rooms=self.site_rooms[samples],
+            prices=self.market.prices[self.fresh_pools()],
+            allowed=np.array([self.mask(row)[columns] for row in range(len(self.counts))]),
+        )
+
     def by_size(self, rows: Sequence[int]) -> list[int]:
         """Rows by priority, then the largest first."""
         rooms = np.concatenate([self.site_rooms, self.market.rooms])
         sizes = (self.needs / np.maximum(rooms.max(axis=0), 1.0)).max(axis=1)
         return sorted(rows, key=lambda row: (-self.priorities[row], -float(sizes[row]), row))
 
-    def worth(self, counts: Counts) -> Vector:
+    def worth(self, counts: Counts, open_pools: Mask | None = None) -> Vector:
         """What a pod of each class is worth at what can be bought now; failing that, at what could be bought."""
-        now = worths(self.market, counts, self.suits & (self.limits > 0))
+        now = worths(self.market, counts, self.suits & (self.limits > 0 if open_pools is None else open_pools))
         if (now > 0).all():
             return now
         ever = worths(self.market, counts, self.suits)
@@ -236,10 +239,14 @@ class _Problem:
         return all(part.limits is None or part.limits[column] == part.limits[pool] for part in self._parts)
 
 
-class _Attempt:
-    """One way through the levels: what is used up on the way."""
+class Attempt:
+    """One way through the levels: what is used up on the way.
 
-    def __init__(self, problem: _Problem) -> None:
+    Afterwards `waiting` says how many pods of each class found no busy node, `bins` what was bought for them, and
+    `in_later_rounds` whether pools were turned to that are not every class's first choice. All for the last level.
+    """
+
+    def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._left = problem.counts.copy()
         self._allowance = problem.allowance()
@@ -248,13 +255,15 @@ class _Attempt:
         self._fresh = [list(group) for group in problem.fresh]
         self._opened = self._stock(np.zeros((0, problem.needs.shape[1])), [])
         self._opened_as: list[tuple[int, bool]] = []  # (site, False) or (pool, True), for each opened node
+        self.waiting = problem.counts
+        self.bins: list[Bin] = []
+        self.in_later_rounds = False
 
     def run(self, levels: Sequence[Sequence[int]]) -> Allocation:
+        """Serve the classes level by level."""
         for rows in levels:
             self._serve(self._problem.by_size(rows))
-        on_sites = {
-            site: content for site, content in zip(self._problem.busy, self._busy.content, strict=True) if content
-        }
+        on_sites = self.on_busy()
         bought = []
         for (number, is_new), content in zip(self._opened_as, self._opened.content, strict=True):
             if is_new:
@@ -263,11 +272,16 @@ class _Attempt:
                 on_sites[number] = content
         return Allocation(on_sites, bought, self._left.tolist())
 
+    def on_busy(self) -> dict[int, dict[int, int]]:
+        """The pods on each busy node that got any."""
+        return {site: content for site, content in zip(self._problem.busy, self._busy.content, strict=True) if content}
+
     def _serve(self, rows: list[int]) -> None:
         self._put(self._busy, rows)
         self._put(self._opened, rows)
         counts = np.zeros_like(self._left)
         counts[rows] = self._left[rows]
+        self.waiting = counts.copy()
         if counts.any() and self._fresh:
             self._fill_fresh(rows, counts)
             counts[rows] = self._left[rows]
@@ -293,17 +307,7 @@ class _Attempt:
 
     def _fill_fresh(self, rows: list[int], counts: Counts) -> None:
         problem = self._problem
-        columns = [problem.site_column(group[0]) for group in problem.fresh]
-        pools = {state.pool.name: number for number, state in enumerate(problem.states)}
-        kinds = [pools[problem.sites[group[0]].pool] for group in problem.fresh]
-        market = Market(
-            problem.needs,
-            problem.most,
-            problem.site_rooms[[group[0] for group in problem.fresh]],
-            problem.market.prices[kinds],
-            np.array([problem.mask(row)[columns] for row in range(len(counts))]),
-            problem.clashes,
-        )
+        market, columns = problem.fresh_market(), [problem.site_column(group[0]) for group in problem.fresh]
         limits = np.array([len(group) for group in self._fresh], dtype=np.int64)
         packer = Packer(market, counts, Allowance(limits), problem.worth(counts))
         bins = packer.take(fitting(market))
@@ -319,6 +323,8 @@ class _Attempt:
                 self._put(self._opened, rows)
                 packer.left[rows] = self._left[rows]
             bins = packer.take(usable)
+            self.bins += bins
+            self.in_later_rounds |= bool(number and bins)
             names = [(each.kind, True) for each in bins for _ in range(each.times)]
             self._open(bins, problem.market, names, range(len(problem.states)))
             self._left[rows] = packer.left[rows]

@@ -17,22 +17,20 @@ import numpy.typing as npt
 
 from shared.allowance import Allowance
 from shared.axes import UNBOUNDED, Matrix
+from shared.filling import LOOK, Content, Filler
 
 Vector = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
-Content = tuple[tuple[int, int], ...]  # (class, pods of it), in the order of filling
 
-_KEENNESS = 1.4  # how much a pod's worth counts against the room it takes; 1.1 to 1.6 tie on other workloads, 3 is bad
+KEENNESS = 1.4  # how much a pod's worth counts against the room it takes; 1.1 to 1.6 tie on other workloads, 3 is bad
 _FLUID_ROUNDS = 40  # more gain under 0.1 % of price
 _FLUID_WORK = 4_000_000  # entries of (class, pool) looked at in all those rounds, so that huge inputs get fewer of them
 _URGENCY = 2.0  # of a class that is kept apart: by the share of nodes that it must be on; 1 to 4 tie
 _FEW_PODS = 16  # below, cutting pods and nodes at will says little: a pod's own cheapest share will do
-_PORTION = 4  # a quarter of what would fit at a time: the rest of the room may suit others better
 _MOST_ROWS = 4096  # classes that one filling chooses from: of more, every so many-th
 _THOROUGH_WORK = 6_000_000  # classes looked at by all fillings together, some seconds; what comes then is done frugally
-_WIDE = 24  # axes (host ports are some) from which on only those are looked at that the last pick has changed
 _FRUGAL_ROWS = 512
 _FRUGAL_KINDS = 2
 _TINY = 1e-12
@@ -52,6 +50,11 @@ class Market:
     prices: Vector
     allowed: Mask
     clashes: Mask | None = None
+
+    def some(self, rows: Rows) -> Market:
+        """The same with these classes only."""
+        clashes = None if self.clashes is None else self.clashes[np.ix_(rows, rows)]
+        return replace(self, needs=self.needs[rows], most=self.most[rows], allowed=self.allowed[rows], clashes=clashes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +90,17 @@ def worths(market: Market, counts: Counts, suits: Mask) -> Vector:
         shares = np.stack([(needs * row).max(axis=1) for row in _unit_prices(market)], axis=1)
         values[served] = (shares + closed).min(axis=1)
     else:
-        rounds = max(8, min(_FLUID_ROUNDS, _FLUID_WORK // closed.size))
-        values[served] = _climb(needs, pods, closed, _unit_prices(market), rounds)
+        values[served] = _climb(needs, pods, closed, _unit_prices(market), _fluid_rounds(closed.size))
     return np.round(values, 12)
+
+
+def fluid_work(suits: Mask) -> int:
+    """What `worths` costs at most, in the measure of `shared.filling.LOOK`."""
+    return _fluid_rounds(suits.size) * (3 * LOOK + 2 * suits.size)
+
+
+def _fluid_rounds(entries: int) -> int:
+    return max(8, min(_FLUID_ROUNDS, _FLUID_WORK // max(1, entries)))
 
 
 def _unit_prices(market: Market) -> Matrix:
@@ -123,17 +134,32 @@ def _climb(needs: Matrix, pods: Vector, closed: Matrix, units: Matrix, rounds: i
 class Packer:
     """Takes nodes for classes, kind by kind, until the pods or the room in the kinds are used up.
 
-    `left` counts the pods without a node; `allowance` says how many nodes may still be taken of each kind.
+    `left` counts the pods without a node; `allowance` says how many nodes may still be taken of each kind. `eager` is
+    worth as it counts while a node is filled (by default sharpened), `turn` where fillings begin among many classes.
     """
 
-    def __init__(self, market: Market, counts: Counts, allowance: Allowance, worth: Vector) -> None:
+    def __init__(
+        self,
+        market: Market,
+        counts: Counts,
+        allowance: Allowance,
+        worth: Vector,
+        eager: Vector | None = None,
+        turn: int = 0,
+    ) -> None:
         self.market = market
         self.left = counts.copy()
         self._allowance = allowance
         self._worth = worth
         self._kept_apart = market.most < UNBOUNDED
-        self._clashing: Mask | None = None if market.clashes is None else np.asarray(market.clashes.any(axis=1))
+        eager = worth**KEENNESS if eager is None else eager
+        self._filler = Filler(market.needs, market.most, market.clashes, eager, turn)
         self._work = 0
+
+    @property
+    def work(self) -> int:
+        """How much was looked at, see `shared.filling.LOOK`."""
+        return self._filler.work
 
     def take(self, usable: Mask) -> list[Bin]:
         """Take nodes for classes with pods left; `usable` (classes by kinds) says where each may go, and fits."""
@@ -202,16 +228,16 @@ class Packer:
         room = np.maximum(self.market.rooms[kind], _TINY)
         return max(int(np.ceil((load / room).max())), int(self._nodes_apart(rows).max()))
 
-    def _eagerness(self, kind: int, rows: Rows) -> Vector:
-        """Worth, and for classes that are kept apart also for how many of the nodes to come they must be on."""
-        eager: Vector = self._worth[rows] ** _KEENNESS
+    def _urgency(self, kind: int, rows: Rows) -> Vector | None:
+        """For classes that are kept apart: by how many of the nodes to come they must be on; None if there are none."""
         apart = self._kept_apart[rows]
-        if apart.any():
-            waiting = np.zeros(len(self.left), dtype=np.bool_)
-            waiting[rows] = True
-            shares = self._nodes_apart(waiting) / self._nodes_needed(kind, waiting)
-            eager[apart] *= (_TINY + shares[apart]) ** _URGENCY
-        return eager
+        if not apart.any():
+            return None
+        waiting = np.zeros(len(self.left), dtype=np.bool_)
+        waiting[rows] = True
+        shares = self._nodes_apart(waiting) / self._nodes_needed(kind, waiting)
+        urgent: Vector = np.where(apart, (_TINY + shares) ** _URGENCY, 1.0)
+        return urgent
 
     def _offer(self, kind: int, usable: Mask) -> Bin | None:
         rows = np.flatnonzero(usable & (self.left > 0))
@@ -221,53 +247,7 @@ class Packer:
         if len(rows) > most:
             rows = rows[:: -(-len(rows) // most)]
         self._work += len(rows)
-        content = fill(self.market, kind, rows, self.left, self._eagerness(kind, rows), self._clashing)
+        content = self._filler.fill(self.market.rooms[kind], rows, self.left, self._urgency(kind, rows))
         if not content:
             return None
         return Bin(kind, content, 1, float(sum(self._worth[row] * pods for row, pods in content)))
-
-
-def fill(market: Market, kind: int, rows: Rows, left: Counts, eager: Vector, clashing: Mask | None = None) -> Content:
-    """What of these classes to put on an empty node: again and again what is worth most for its share of the rest.
-
-    `eager` is what a pod of each of these rows is worth here, sharpened; `clashing` marks the classes that clash with
-    any other.
-    """
-    needs, room = market.needs[rows], market.rooms[kind].copy()
-    pods = np.minimum(left[rows], market.most[rows])
-    clashes = market.clashes if clashing is not None and clashing[rows].any() else None
-    if clashes is None and (pods @ needs <= room).all():
-        return tuple(zip(rows.tolist(), pods.tolist(), strict=True))
-    taken: dict[int, int] = {}
-    wide = needs.shape[1] > _WIDE
-    touched: slice | Rows = slice(None)
-    lengths = _lengths(needs, room) if wide else eager
-    while len(rows):
-        fits = (needs[:, touched] <= room[touched]).all(axis=1) & (pods > 0)
-        if not fits.all():
-            rows, needs, pods, eager, lengths = rows[fits], needs[fits], pods[fits], eager[fits], lengths[fits]
-            if not len(rows):
-                break
-        if not wide:
-            lengths = _lengths(needs, room)
-        best = int((eager / np.sqrt(lengths)).argmax())
-        row, need = int(rows[best]), needs[best]
-        number = max(1, int(min(pods[best], 1.0 / (need / np.maximum(room, _TINY)).max()) // _PORTION))
-        pods[best] -= number
-        if wide:
-            touched = np.flatnonzero(need)
-            lengths -= _lengths(needs[:, touched], room[touched])
-        room -= number * need
-        if wide:
-            lengths = np.maximum(lengths, 0.0) + _lengths(needs[:, touched], room[touched])
-        taken[row] = taken.get(row, 0) + number
-        if clashes is not None:
-            pods[clashes[row][rows]] = 0
-    return tuple(taken.items())
-
-
-def _lengths(needs: Matrix, room: Vector) -> Vector:
-    """The square of each need's length, each axis as a share of the room."""
-    shares = needs / np.maximum(room, _TINY)
-    lengths: Vector = (shares * shares).sum(axis=1)
-    return lengths

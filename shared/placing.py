@@ -14,8 +14,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from shared.allocation import Allocation, Effort, Part, Question, packings
+from shared.allocation import Allocation, Effort, Part, Question
 from shared.allowance import JointLimit
+from shared.answers import answers
 from shared.areas import Areas
 from shared.axes import UNBOUNDED
 from shared.census import Census, has_rules
@@ -42,11 +43,11 @@ def allocate(
     question = Question(classes, sites, states, joint)
     whole = [Part(number, pods) for number, pods in enumerate(question.pods)]
     if not any(has_rules(shape) for shape in question.shapes):
-        return packings(question, whole, effort=effort)[0]
+        return answers(question, whole, effort=effort)[0]
     rules = _Rules(question, around)
     parts = [part for each in whole for part in rules.parts(each)]
     mended = []
-    for packing in packings(question, parts, rules.clashes(parts), effort):
+    for packing in answers(question, parts, rules.clashes(parts), effort):
         allocation = _by_class(packing, parts, len(classes))
         if rules.surely_kept(allocation):
             return allocation

@@ -20,10 +20,10 @@ def made(cluster, *pools, ledger=NOTHING):
 
 
 def test_roles_of_one_gang_are_bought_over_several_pools_at_once():
-    workers, servers = members("job", 6, 2000, "worker"), members("job", 2, 1000, "ps")
-    decided = made(snapshot(workers, servers, gangs=[gang("job", 8, ps=2, worker=6)]))
+    workers, servers = members("job", 8, 2000, "worker"), members("job", 2, 1000, "ps")
+    decided = made(snapshot(workers, servers, gangs=[gang("job", 10, ps=2, worker=8)]))
     assert {delta.pool for delta in decided.deltas} == {"small", "big"}
-    assert len(served(decided)) == 8
+    assert len(served(decided)) == 10
     assert decided.unserved == ()
 
 
@@ -53,9 +53,9 @@ def test_every_pod_of_an_unserved_gang_is_told_of_the_role_that_fails_and_its_fi
 
 def test_a_gang_uses_nodes_that_are_there_nodes_that_are_coming_and_new_ones_together():
     there, coming = node("n1", SMALL), Ledger(upcoming=(Upcoming("small", 1, NOW + timedelta(minutes=5)),))
-    cluster = snapshot(members("job", 6, 3000), gangs=[gang("job", 6)], nodes=[there])
+    cluster = snapshot(members("job", 7, 3000), gangs=[gang("job", 7)], nodes=[there])
     decided = made(cluster, replace(SMALL, maximum=3), BIG, ledger=coming)
-    assert len(served(decided)) == 6
+    assert len(served(decided)) == 7
     assert [each.target for each in decided.fits_existing] == ["n1"]
     assert [each.target for each in decided.fits_upcoming] == ["small"]
     assert decided.deltas
