@@ -7,8 +7,9 @@ time-out; in the simulator a pass calls it once with a short one.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
-from exporter.cache import Table
+from exporter.cache import OptionalTable, Table
 from shared.adapters.errors import Expired, NotFound, Refused, RetryLater
 from shared.adapters.protocols import ClusterApi
 
@@ -25,15 +26,20 @@ def next_delay(failures: int, retry_after: float | None = None) -> float:
     return max(min(doubled, LONGEST_DELAY_SECONDS), retry_after or 0.0)
 
 
+def optional(api: ClusterApi, path: str, table: OptionalTable) -> Reflector:
+    """A reflector of what can be done without."""
+    return Reflector(api, path, table, lose=table.lose)
+
+
 class Reflector:
     """One resource. `synced` once a first list came through; `failures` in a row feed `next_delay`.
 
-    An `optional` one that is not served, or may not be read, counts as listed and empty; while it is so, `absent` says
-    why.
+    One with `lose` that is not served, or may not be read, counts as listed: `lose` is called, and while it is so,
+    `absent` says why.
     """
 
-    def __init__(self, api: ClusterApi, path: str, table: Table, *, optional: bool = False) -> None:
-        self._api, self.path, self._table, self._optional = api, path, table, optional
+    def __init__(self, api: ClusterApi, path: str, table: Table, *, lose: Callable[[], bool] | None = None) -> None:
+        self._api, self.path, self._table, self._lose = api, path, table, lose
         self.absent = ""
         self._version = ""
         self.synced = False
@@ -49,9 +55,9 @@ class Reflector:
         try:
             changed = self._watch(timeout_seconds) if self._version else self._list()
         except (NotFound, Refused) as error:
-            if not self._optional:
+            if self._lose is None:
                 raise
-            return self._without(error)
+            return self._without(error, self._lose)
         except Expired:
             self._version = ""
             self.relists += 1
@@ -68,11 +74,11 @@ class Reflector:
         self._version, self.synced, self.absent = version, True, ""
         return changed
 
-    def _without(self, error: NotFound | Refused) -> bool:
+    def _without(self, error: NotFound | Refused, lose: Callable[[], bool]) -> bool:
         if not self.absent and isinstance(error, Refused):
-            _log.warning("%s; gangs of this kind cannot be planned for", error)
+            _log.warning("%s; pods that these objects tell of cannot be planned for", error)
         self._version, self.synced, self.absent = "", True, str(error)
-        return self._table.replace([])
+        return lose()
 
     def _watch(self, timeout_seconds: int) -> bool:
         changed = False

@@ -17,7 +17,7 @@ from exporter.health import Health
 from exporter.lease import LeaderLease, LeaseTerms
 from exporter.observer import Observer
 from exporter.publisher import Notice, Outbox
-from exporter.reflector import ABSENT_SECONDS, LONGEST_DELAY_SECONDS, Reflector, next_delay
+from exporter.reflector import ABSENT_SECONDS, LONGEST_DELAY_SECONDS, Reflector, next_delay, optional
 from shared.adapters.errors import OutsideError, RetryLater
 from shared.adapters.protocols import BlobStore, ClusterApi, EventPublisher, Json
 from shared.model import Config
@@ -50,7 +50,7 @@ class ExporterService:
         self.cache = ClusterCache()
         self.reflectors = (
             *(Reflector(api, path, table) for path, table in self.cache.tables().items()),
-            *(Reflector(api, path, table, optional=True) for path, table in self.cache.optional_tables().items()),
+            *(optional(api, path, table) for path, table in self.cache.optional_tables().items()),
         )
         self._not_before: dict[str, datetime] = {}
         self._observer = Observer(self.cache, self._config, cadence or Cadence())

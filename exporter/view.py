@@ -18,6 +18,8 @@ from shared.model import Config, DaemonShape, Gang, NodeView, PodClass, PodRef, 
 from shared.pod_rules import NO_RULES, NOBODY, Interest, PodRules, rules_of
 from shared.pods import is_pending_candidate, is_terminal, member, nominated_node, pod_ref, shape_of
 from shared.projection import daemon_selectors, daemon_shapes, project_node
+from shared.storage import Kind, Stored
+from shared.volumes import Storage
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +42,8 @@ class _Work:
     pods: list[tuple[str, Json | None]]
     nodes: list[tuple[str, Json | None, list[Json]]]
     daemon_sets: list[Json] | None
+    storage: list[tuple[Kind, str, Stored | None]]
+    unread: dict[Kind, str]
 
 
 class ClusterView:
@@ -57,6 +61,7 @@ class ClusterView:
         self._rules: dict[str, PodRules] = {}
         self._daemon_selectors: set[PodSelector] = set()
         self._interest = NOBODY
+        self._storage = Storage()
         self._members: dict[str, Membership] = {}
         self._gangs: tuple[Gang, ...] | None = None
         self._pod_groups: dict[str, list[Json]] = {}
@@ -68,6 +73,7 @@ class ClusterView:
         if self._learn_interest(work):
             # What shapes hold of pods has changed: everything is looked at again, which each new rule costs once.
             work = _joined(work, self._gather(everything=True))
+        work = self._with_dependents(work)
         if work.daemon_sets is not None:
             self._take_daemons(work.daemon_sets)
         before = {key: self._unschedulable.get(key) for key, _ in work.pods}
@@ -117,11 +123,23 @@ class ClusterView:
             daemons = list(cache.daemon_sets.objects.values()) if changed else None
             cache.daemon_sets.changed = set()
             self._gather_groups()
-            return _Work(
-                [(key, cache.pods.objects.get(key)) for key in sorted(pods)],
-                [(name, cache.nodes.objects.get(name), cache.pods.on_node(name)) for name in sorted(names)],
-                daemons,
-            )
+            return _Work(*self._look_up(pods, names), daemons, self._gather_storage(), cache.unread())
+
+    def _look_up(
+        self, pods: Iterable[str], names: Iterable[str]
+    ) -> tuple[list[tuple[str, Json | None]], list[tuple[str, Json | None, list[Json]]]]:
+        cache = self._cache
+        return (
+            [(key, cache.pods.objects.get(key)) for key in sorted(pods)],
+            [(name, cache.nodes.objects.get(name), cache.pods.on_node(name)) for name in sorted(names)],
+        )
+
+    def _gather_storage(self) -> list[tuple[Kind, str, Stored | None]]:
+        found = []
+        for kind, table in self._cache.storage.items():
+            found += [(kind, name, table.values.get(name)) for name in sorted(table.changed)]
+            table.changed = set()
+        return found
 
     def _gather_groups(self) -> None:
         for group, table in self._cache.pod_groups.items():
@@ -129,6 +147,35 @@ class ClusterView:
                 table.changed = set()
                 self._pod_groups[group] = list(table.objects.values())
                 self._gangs = None
+
+    def _with_dependents(self, work: _Work) -> _Work:
+        """Take in claims and volumes, and who uses them; with the pods and nodes that look otherwise for it."""
+        claims, nodes = self._take_storage(work)
+        for key, pod in work.pods:
+            alive = pod if pod is not None and not is_terminal(pod) else None
+            claims |= self._storage.note(key, alive, waits=alive is not None and is_pending_candidate(alive))
+        pods = {user for claim in claims for user in self._storage.users.get(claim, ())}
+        pods -= {key for key, _ in work.pods}
+        if not pods and not nodes:
+            return work
+        with self._cache.lock:
+            known = self._cache.pods.objects
+            nodes |= {node for key in pods if key in known and (node := known[key]["spec"].get("nodeName"))}
+            nodes = {name for name in nodes if name in self._cache.nodes.objects} - {each[0] for each in work.nodes}
+            more_pods, more_nodes = self._look_up(pods, nodes)
+        return replace(work, pods=work.pods + more_pods, nodes=work.nodes + more_nodes)
+
+    def _take_storage(self, work: _Work) -> tuple[set[str], set[str]]:
+        """The claims and the nodes that changes of volumes matter to."""
+        claims, nodes = set[str](), set[str]()
+        for kind, name, value in work.storage:
+            of_claims, of_nodes = self._storage.put(kind, name, value)
+            claims |= of_claims
+            nodes |= of_nodes
+        if work.unread != self._storage.unread:
+            self._storage.unread = work.unread
+            claims |= self._storage.users.keys()
+        return claims, nodes
 
     def _learn_interest(self, work: _Work) -> bool:
         """Take in the rules of changed pods and DaemonSets; whether they are about other pods now than before."""
@@ -160,7 +207,7 @@ class ClusterView:
         if pod is None or not is_pending_candidate(pod):
             return
         try:
-            group = shape_of(pod, self._interest), nominated_node(pod)
+            group = shape_of(pod, self._interest, self._storage), nominated_node(pod)
         except ValueError as error:
             _log.error("pod %s is left out: %s", key, error)
             return
@@ -192,7 +239,7 @@ class ClusterView:
             self._nodes.pop(name, None)
             return None
         try:
-            view = project_node(node, pods, config, interest=self._interest)
+            view = project_node(node, pods, config, interest=self._interest, storage=self._storage)
         except ValueError as error:
             _log.error("node %s stays as it was: %s", name, error)
             return self._nodes.get(name)
@@ -216,7 +263,7 @@ def _joined(first: _Work, then: _Work) -> _Work:
     """Two looks as one: what was gone at the first is not in the second."""
     pods = {**dict(first.pods), **dict(then.pods)}
     nodes = {node[0]: node for node in (*first.nodes, *then.nodes)}
-    return _Work(list(pods.items()), list(nodes.values()), then.daemon_sets)
+    return _Work(list(pods.items()), list(nodes.values()), then.daemon_sets, first.storage + then.storage, then.unread)
 
 
 def _order(ref: PodRef) -> tuple[str, str, str]:

@@ -13,17 +13,19 @@ from functions.outcomes import tell
 from functions.planning import operation_id
 from functions.pools import GOING, NEVER_JOINED, unjoined
 from functions.world import World, budget_key, may_grow, may_retire
-from shared.adapters.errors import StaleWrite
+from shared.adapters.errors import NotFound, Refused, StaleWrite
 from shared.adapters.pod_groups import pod_groups_of
-from shared.adapters.protocols import Instance, Leftover
+from shared.adapters.protocols import ClusterApi, Instance, Leftover
 from shared.arrivals import key_of
 from shared.bulk import unpack
 from shared.failures import failure_memory
 from shared.ledger import ARRIVING, failure_entry, moment, stamp
 from shared.model import Config, Mode, Pool, PoolKind, Snapshot
 from shared.pods import is_pending_candidate, is_terminal, owner_kind
-from shared.projection import project
+from shared.projection import project, storage_seen
 from shared.provider_id import parse, pool_of
+from shared.storage import Kind
+from shared.volumes import uses_claims
 
 PENDING_TOO_LONG = timedelta(seconds=60)  # the exporter's debounce and Event Grid's first retry are over by then
 SAGA_OVERDUE = timedelta(minutes=10)  # a retirement younger than this is not asked after
@@ -67,7 +69,9 @@ def _projected(
     pods: list[Json],
     nodes: list[Json],
 ) -> Snapshot:
-    daemon_sets, _ = world.api(config.cluster).list("/apis/apps/v1/daemonsets")
+    api = world.api(config.cluster)
+    daemon_sets, _ = api.list("/apis/apps/v1/daemonsets")
+    lists, unread = _volumes(api) if any(map(uses_claims, pods)) else ({}, {})
     return project(
         cluster=config.cluster,
         epoch=order[0],
@@ -78,8 +82,22 @@ def _projected(
         nodes=nodes,
         daemon_sets=daemon_sets,
         idle_since=idle or {},
-        pod_groups=pod_groups_of(world.api(config.cluster), pods),
+        pod_groups=pod_groups_of(api, pods),
+        storage=storage_seen(pods, lists, unread),
     )
+
+
+def _volumes(api: ClusterApi) -> tuple[dict[Kind, list[Json]], dict[Kind, str]]:
+    """What tells of volumes, and what may not be listed."""
+    lists: dict[Kind, list[Json]] = {}
+    unread: dict[Kind, str] = {}
+    for kind in Kind:
+        try:
+            lists[kind], _ = api.list(kind.path)
+        except (Refused, NotFound) as error:
+            tell("no right to list", resource=kind.value, error=error.message)
+            unread[kind] = f"no right to list {kind.value}"
+    return lists, unread
 
 
 class Survey:

@@ -18,7 +18,7 @@ from shared import planning
 from shared.explaining import explain
 from shared.model import Config, Ledger, Placement, Plan, PodRef, Served, Snapshot, Supply
 from shared.pool_choice import known_price
-from shared.projection import project
+from shared.projection import project, storage_seen
 
 _PODS_SHOWN = 4
 _NODES_SHOWN = 20
@@ -29,7 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `sluice plan`."""
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument(
-        "--cluster", metavar="FILE", help="dump of `kubectl get pods,nodes,daemonsets -A -o json`; - is stdin"
+        "--cluster",
+        metavar="FILE",
+        help="dump of `kubectl get pods,nodes,daemonsets,pvc,pv,sc,csinodes,csidrivers,volumeattachments -A -o json`; "
+        "- is stdin",
     )
     source.add_argument("--kubeconfig", metavar="FILE", help="plan for the live cluster that this file names")
     parser.add_argument("--pools", metavar="FILE", required=True, help="the pools file; - is stdin")
@@ -163,6 +166,7 @@ def _snapshot(objects: ClusterObjects, config: Config, source: str, now: datetim
             nodes=objects.nodes,
             daemon_sets=objects.daemon_sets,
             pod_groups=objects.pod_groups,
+            storage=storage_seen(objects.pods, objects.volumes, objects.unread),
         )
     except ValueError as error:
         raise UserError(f"{source}: {error}") from error

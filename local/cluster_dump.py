@@ -5,26 +5,45 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from local.errors import BAD_INPUT, REFUSED, UNREACHABLE, UserError
+from shared.storage import Kind
+from shared.volumes import uses_claims
+
+if TYPE_CHECKING:
+    from shared.adapters.protocols import ClusterApi
 
 Json = dict[str, Any]
 
 _PATHS = {"Pod": "/api/v1/pods", "Node": "/api/v1/nodes", "DaemonSet": "/apis/apps/v1/daemonsets"}
-_HOW = "make one with: kubectl get pods,nodes,daemonsets -A -o json"
+_KINDS = {  # what tells of volumes, by an item's own kind
+    "PersistentVolumeClaim": Kind.CLAIMS,
+    "PersistentVolume": Kind.VOLUMES,
+    "StorageClass": Kind.CLASSES,
+    "CSINode": Kind.CSI_NODES,
+    "CSIDriver": Kind.CSI_DRIVERS,
+    "VolumeAttachment": Kind.ATTACHMENTS,
+}
+_TELLING = (Kind.CLAIMS, Kind.VOLUMES, Kind.CLASSES, Kind.CSI_NODES)  # a cluster with claims has some of each
+_HOW = "make one with: kubectl get pods,nodes,daemonsets,pvc,pv,sc,csinodes,csidrivers,volumeattachments -A -o json"
 
 
 @dataclass(slots=True)
 class ClusterObjects:
-    """Objects as the API server wrote them, by kind; other kinds are left out."""
+    """Objects as the API server wrote them, by kind; other kinds are left out.
+
+    `unread` says why nothing is known of a kind that tells of volumes.
+    """
 
     pods: list[Json] = field(default_factory=list)
     nodes: list[Json] = field(default_factory=list)
     daemon_sets: list[Json] = field(default_factory=list)
     pod_groups: dict[str, list[Json]] = field(default_factory=dict)  # by API group
+    volumes: dict[Kind, list[Json]] = field(default_factory=lambda: {kind: [] for kind in Kind})
+    unread: dict[Kind, str] = field(default_factory=dict)
 
 
 def read_input(name: str, what: str, flag: str) -> bytes:
@@ -64,19 +83,33 @@ def from_api_server(kubeconfig: str) -> ClusterObjects:
     try:
         items = {kind: api.list(path)[0] for kind, path in _PATHS.items()}
         groups = pod_groups_of(api, items["Pod"])
+        objects = ClusterObjects(items["Pod"], items["Node"], items["DaemonSet"], groups)
+        if any(map(uses_claims, objects.pods)):
+            _list_volumes(api, objects)
     except errors.Refused as error:
         raise UserError(f"{error.message}; planning needs to list pods, nodes and daemonsets", REFUSED) from error
     except errors.OutsideError as error:
         raise UserError(f"kubeconfig {kubeconfig}: {error.message}; is the API server up?", UNREACHABLE) from error
     finally:
         api.close()
-    return ClusterObjects(items["Pod"], items["Node"], items["DaemonSet"], groups)
+    return objects
+
+
+def _list_volumes(api: ClusterApi, objects: ClusterObjects) -> None:
+    from shared.adapters import errors  # noqa: PLC0415 - loads long, as above
+
+    for kind in Kind:
+        try:
+            objects.volumes[kind] = api.list(kind.path)[0]
+        except (errors.Refused, errors.NotFound):
+            objects.unread[kind] = f"no right to list {kind.value}"
 
 
 def _sorted(name: str, items: list[Any], default_kind: str) -> ClusterObjects:
     """By kind; the items of a PodList carry no kind of their own."""
     objects = ClusterObjects()
     places = {"Pod": objects.pods, "Node": objects.nodes, "DaemonSet": objects.daemon_sets}
+    places |= {name: objects.volumes[kind] for name, kind in _KINDS.items()}
     wrong = []
     for number, item in enumerate(items):
         if not isinstance(item, dict):
@@ -90,4 +123,5 @@ def _sorted(name: str, items: list[Any], default_kind: str) -> ClusterObjects:
             place.append(item)
     if wrong:
         raise UserError("\n".join(wrong))
+    objects.unread = {kind: f"no {kind.value} in {name}" for kind in _TELLING if not objects.volumes[kind]}
     return objects

@@ -1,6 +1,7 @@
 """Shapes and rooms as rows of one matrix, so that "does it fit" is a comparison of numbers.
 
-Each resource is an axis, `pods` among them. A host port is an axis with one place, and one more for each address that
+Each resource is an axis, `pods` among them. Volumes that a driver attaches are one where any room limits them, and then
+without end in the other rooms. A host port is an axis with one place, and one more for each address that
 somebody names: a pod on 0.0.0.0 takes all of them, which is just how ports collide. A port that only one shape uses,
 and no room has taken, needs no axis: that shape goes once to a node.
 
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shared.model import HostPort, PodShape
-from shared.predicates import ANY_ADDRESS, PODS, port_key, ports_collide
+from shared.predicates import ANY_ADDRESS, ATTACHABLE, PODS, port_key, ports_collide
 
 Matrix = npt.NDArray[np.float64]
 Room = tuple[Mapping[str, int], Sequence[HostPort]]  # free resources, and the host ports taken
@@ -34,7 +35,10 @@ class Axes:
 
     def __init__(self, shapes: Sequence[PodShape], rooms: Sequence[Room]) -> None:
         on_offer = {name for free, _ in rooms for name, amount in free.items() if amount > 0}
-        wanted = {name for shape in shapes for name, _ in shape.requests}
+        asked = {name for shape in shapes for name, _ in shape.requests}
+        limited = {name for name in asked if name.startswith(ATTACHABLE) and any(name in free for free, _ in rooms)}
+        on_offer |= limited
+        wanted = {name for name in asked if name in limited or not name.startswith(ATTACHABLE)}
         self._resources = [PODS, *sorted(wanted & on_offer - {PODS})]
         if not wanted <= on_offer:
             self._resources.append(_NOWHERE)
@@ -55,7 +59,8 @@ class Axes:
 
     def rooms(self, rooms: Sequence[Room]) -> Matrix:
         """What each room still has: a row for each."""
-        table = [[float(min(max(free.get(name, 0), 0), _MOST_ROOM)) for name in self._resources] for free, _ in rooms]
+        asked = [(name, _MOST_ROOM if name.startswith(ATTACHABLE) else 0) for name in self._resources]
+        table = [[float(min(max(free.get(name, least), 0), _MOST_ROOM)) for name, least in asked] for free, _ in rooms]
         matrix = np.ones((len(rooms), self._width))
         if table:
             matrix[:, : len(self._resources)] = table
@@ -74,6 +79,8 @@ class Axes:
             if name == PODS:
                 continue
             place = self._place.get(name, len(self._resources) - 1)
+            if name.startswith(ATTACHABLE) and name not in self._place:
+                continue  # no room limits it
             row[place] = float(max(0, amount)) if amount <= _MOST_ROOM else _TOO_MUCH
         for port in shape.host_ports:
             for axis in self._axes_of(port):

@@ -9,15 +9,16 @@ own are no trouble. The rules are those of `shared.predicates.static_refusal`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
-from shared.model import NodeSelectorTerm, Pairs, PodShape, Requirement, Taint, Toleration
+from shared.model import NodeSelectorTerm, Pairs, PodShape, Requirement, Taint, Toleration, VolumePlace
 from shared.predicates import HARD_EFFECTS, UNSCHEDULABLE_TAINT, Ground, requirement_matches, tolerates
 
 Mask = npt.NDArray[np.bool_]
-_Demand = tuple[Pairs, tuple[NodeSelectorTerm, ...] | None, tuple[Toleration, ...], bool]
+_Demand = tuple[Pairs, tuple[NodeSelectorTerm, ...] | None, tuple[Toleration, ...], bool, tuple[VolumePlace, ...]]
 _NAME_FIELD = "metadata.name"
 _BY_NAME = "\0name"  # the key under which a node's name stands among its labels: no label has it
 _ABSENT = 0
@@ -49,7 +50,7 @@ class Matcher:
 
     def mask(self, shape: PodShape) -> Mask:
         """One truth value for each place, in their order; shared between calls, not to be written to."""
-        demand = (shape.node_selector, shape.affinity, shape.tolerations, bool(shape.not_modelled))
+        demand = (shape.node_selector, shape.affinity, shape.tolerations, bool(shape.not_modelled), shape.volumes)
         known = self._answers.get(demand)
         if known is None:
             suits = self._nowhere if shape.not_modelled else self._suits(shape)
@@ -64,6 +65,8 @@ class Matcher:
         suits = self._taints.tolerated(shape.tolerations)
         for key, value in shape.node_selector:
             suits = suits & self._labels.meeting(Requirement(key, "In", (value,)))
+        for place in shape.volumes:
+            suits = suits & self._labels.meeting_any(place.terms)
         return suits if shape.affinity is None else suits & self._labels.meeting_any(shape.affinity)
 
     def _per_place(self, suits: Mask) -> Mask:
@@ -179,7 +182,7 @@ def _distinguishing(shapes: Iterable[PodShape]) -> tuple[frozenset[str], bool]:
     by_name = False
     for shape in shapes:
         keys.update(key for key, _ in shape.node_selector)
-        for term in shape.affinity or ():
+        for term in chain(shape.affinity or (), *(place.terms for place in shape.volumes)):
             keys.update(requirement.key for requirement in term.match_expressions)
             by_name = by_name or bool(term.match_fields)
     return frozenset(keys), by_name

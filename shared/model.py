@@ -134,6 +134,18 @@ class Preferences:
 
 
 @dataclass(frozen=True, slots=True)
+class VolumePlace:
+    """Where one of a pod's volumes can be used: on nodes that one of the terms matches, or, without terms, on none.
+
+    `reason` begins with the name of the scheduler's plugin that refuses other nodes. Without terms it says all; with
+    terms it says what needs them.
+    """
+
+    reason: str
+    terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PodShape:
     """Everything the scheduler looks at: two pods of equal shape are interchangeable, so the shape is the class key.
 
@@ -144,6 +156,8 @@ class PodShape:
     `near`, `apart` and `spread` are the pod's own rules about other pods. `namespace` and `labels` are what rules of
     any pod read of this one: an empty namespace means that no rule in play selects it, and labels that no such rule
     names are left out. `leaving` pods are being deleted, which a spread no longer counts.
+
+    `volumes` must all hold; they are no part of `affinity`, since a spread asks only for what the pod itself demands.
 
     `gang` is the `Gang.name` of the pod's gang, with `#role` behind it where it has a role; "" for most pods.
     `preferred` never rules a node out.
@@ -167,6 +181,7 @@ class PodShape:
     leaving: bool = False
     gang: str = ""
     preferred: Preferences | None = None
+    volumes: tuple[VolumePlace, ...] = ()
     demands: object = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -12,18 +12,18 @@ from functools import lru_cache
 from typing import Any
 
 from shared.gang_members import SCHEDULERS, Membership, counts_ended, membership
-from shared.model import HostPort, NodeSelectorTerm, PodClass, PodRef, PodShape, Requirement, Toleration
+from shared.model import HostPort, NodeSelectorTerm, PodClass, PodRef, PodShape, Toleration
+from shared.node_terms import selector_terms
 from shared.pod_preferences import preferences_of
 from shared.pod_rules import INTER_POD_AFFINITY, NOBODY, Interest, rules_of
 from shared.resources import request_tuple
+from shared.volumes import NO_NEEDS, Storage, VolumeNeeds, needs_of
 
 Json = dict[str, Any]
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
 _EMPTY: Json = {}
-_BINDING_VOLUMES = ("persistentVolumeClaim", "ephemeral")
-_ATTACHED_VOLUMES = ("azureDisk", "gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,24 +111,25 @@ def nominated_node(pod: Json) -> str:
     return str((pod.get("status") or _EMPTY).get("nominatedNodeName") or "")
 
 
-def shape_of(pod: Json, interest: Interest = NOBODY) -> PodShape:
+def shape_of(pod: Json, interest: Interest = NOBODY, storage: Storage | None = None) -> PodShape:
     """The pod's equivalence class, `interest` being what the rules in play are about. Also takes a pod template.
 
-    Raises ValueError naming a malformed quantity.
+    `storage` is None where nothing is known of claims and volumes. Raises ValueError naming a malformed quantity.
     """
     spec = pod.get("spec") or _EMPTY
     affinity = spec.get("affinity")
     rules = rules_of(pod)
+    volumes = needs_of(pod, storage) if spec.get("volumes") else NO_NEEDS
     namespace, labels = interest.read(*_identity(pod)) if interest.selectors else ("", ())
     return _shared(
         PodShape(
-            requests=request_tuple(pod),
+            requests=tuple(sorted(request_tuple(pod) + volumes.requests)) if volumes.requests else request_tuple(pod),
             node_selector=tuple(sorted((spec.get("nodeSelector") or _EMPTY).items())),
             affinity=_required_node_affinity(affinity) if affinity else None,
             tolerations=_tolerations(spec.get("tolerations") or ()),
             host_ports=tuple(sorted(set(_host_ports(spec)), key=_port_order)),
             priority=spec.get("priority") or 0,
-            not_modelled=tuple(_not_modelled(spec, undecided=rules.undecided)),
+            not_modelled=tuple(_not_modelled(spec, volumes, undecided=rules.undecided)),
             namespace=namespace,
             labels=labels,
             near=rules.near,
@@ -137,6 +138,7 @@ def shape_of(pod: Json, interest: Interest = NOBODY) -> PodShape:
             leaving=bool(namespace) and is_terminating(pod),
             gang=_gang(pod),
             preferred=preferences_of(pod),
+            volumes=volumes.places,
         )
     )
 
@@ -162,23 +164,9 @@ def _awaits_room(conditions: Iterable[Json]) -> bool:
 
 
 def _required_node_affinity(affinity: Json) -> tuple[NodeSelectorTerm, ...] | None:
-    """None when nothing is required; a term without requirements matches no node, so it is left out."""
+    """None when nothing is required."""
     required = (affinity.get("nodeAffinity") or _EMPTY).get("requiredDuringSchedulingIgnoredDuringExecution")
-    if required is None:
-        return None
-    terms = {
-        NodeSelectorTerm(_requirements(term.get("matchExpressions")), _requirements(term.get("matchFields")))
-        for term in required.get("nodeSelectorTerms") or ()
-        if term.get("matchExpressions") or term.get("matchFields")
-    }
-    return tuple(sorted(terms, key=repr))
-
-
-def _requirements(written: Iterable[Json] | None) -> tuple[Requirement, ...]:
-    found = {
-        Requirement(item["key"], item["operator"], tuple(sorted(item.get("values") or ()))) for item in written or ()
-    }
-    return tuple(sorted(found, key=repr))
+    return None if required is None else selector_terms(required)
 
 
 def _tolerations(written: Iterable[Json]) -> tuple[Toleration, ...]:
@@ -215,19 +203,11 @@ def _identity(pod: Json) -> tuple[str, Json]:
     return meta.get("namespace") or "default", meta.get("labels") or _EMPTY
 
 
-def _not_modelled(spec: Json, *, undecided: bool) -> Iterator[str]:
-    """Scheduler rules that this pod calls for and the core cannot judge, by the plugin's name where it has one.
-
-    A claim counts only until the pod is bound: then the volume follows it. Inline CSI and API volumes never bind.
-    """
+def _not_modelled(spec: Json, volumes: VolumeNeeds, *, undecided: bool) -> Iterator[str]:
+    """Scheduler rules that this pod calls for and the core cannot judge, by the plugin's name where it has one."""
     if undecided:
         yield INTER_POD_AFFINITY
-    if not spec.get("nodeName"):
-        volumes = spec.get("volumes") or ()
-        if any(kind in volume for volume in volumes for kind in _BINDING_VOLUMES):
-            yield "VolumeBinding"
-        if any(kind in volume for volume in volumes for kind in _ATTACHED_VOLUMES):
-            yield "VolumeRestrictions"
+    yield from volumes.not_modelled
     if spec.get("resourceClaims"):
         yield "DynamicResources"
     if spec.get("workloadRef"):  # of Kubernetes 1.35, gone since

@@ -24,6 +24,8 @@ from shared.quantity import format_amount
 NEW = "a new node"
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the scheduler's own word for "every address of the node", nothing is bound to it
 PODS = "pods"
+ATTACHABLE = "attachable-volumes-csi-"
+"""Volumes of a CSI driver are a resource under this name and the driver's; a node without a limit does not name it."""
 UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 _NAME_FIELD = "metadata.name"
@@ -47,8 +49,10 @@ def static_refusal(shape: PodShape, ground: Ground) -> str | None:
     """The first predicate, in the order in which a person would ask, that refuses the pod whatever else runs there."""
     return (
         not_modelled(shape)
+        or waiting_claim(shape)
         or node_unschedulable(shape, ground)
         or node_affinity(shape, ground)
+        or volume_places(shape, ground)
         or taint_toleration(shape, ground)
     )
 
@@ -56,6 +60,21 @@ def static_refusal(shape: PodShape, ground: Ground) -> str | None:
 def not_modelled(shape: PodShape) -> str | None:
     """Refuses a pod that uses a scheduling rule which the core does not model: it is never ignored."""
     return f"NotModelled: {', '.join(shape.not_modelled)}" if shape.not_modelled else None
+
+
+def waiting_claim(shape: PodShape) -> str | None:
+    """Refuses a pod with a claim that no node can help."""
+    return next((place.reason for place in shape.volumes if not place.terms), None)
+
+
+def volume_places(shape: PodShape, ground: Ground) -> str | None:
+    """Refuses unless each of the pod's volumes can be used there: VolumeBinding and VolumeZone."""
+    for place in shape.volumes:
+        if not any(term_matches(term, ground) for term in place.terms):
+            wanted = " or ".join(_term_text(term) for term in place.terms[:_VALUES_SHOWN])
+            has = " and ".join(_label_text(key, ground) for key in _keys_asked_for(place.terms)[:_VALUES_SHOWN])
+            return f"{place.reason} needs {_cut(wanted)}, {NEW} {_cut(has)}" if wanted else place.reason
+    return None
 
 
 def node_unschedulable(shape: PodShape, ground: Ground) -> str | None:
@@ -98,7 +117,11 @@ def matches_node_affinity(shape: PodShape, ground: Ground) -> bool:
 def node_resources_fit(shape: PodShape, free: Resources, where: str = NEW) -> str | None:
     """Refuses when a requested resource, or a place for one more pod, is short; `free` is what is left there."""
     for name, amount in shape.requests:
-        if amount > max(0, free.get(name, 0)) and amount > 0:
+        if name.startswith(ATTACHABLE):
+            if amount > free.get(name, amount):
+                driver = name.removeprefix(ATTACHABLE)
+                return f"NodeVolumeLimits: needs {amount} volumes of {driver}, {where} can attach {max(0, free[name])}"
+        elif amount > max(0, free.get(name, 0)) and amount > 0:
             has = format_amount(name, max(0, free.get(name, 0)))
             return f"NodeResourcesFit: needs {format_amount(name, amount)} {name}, {where} has {has}"
     if free.get(PODS, 0) < 1:

@@ -46,6 +46,8 @@ from shared.pods import (
 )
 from shared.provider_id import pool_of
 from shared.resources import MAX_AMOUNT, amounts
+from shared.storage import Kind
+from shared.volumes import Storage, storage_of, uses_claims
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -55,6 +57,8 @@ GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 
 EVICTION_NOTICE = timedelta(seconds=30)
 """What Azure promises between a Preempt notice and the eviction, where nobody told the hour itself."""
+
+NOTHING_UNREAD: Mapping[Kind, str] = {}
 
 UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 """For an object without a creation time (a hand-written manifest): long ago."""
@@ -85,9 +89,11 @@ def project(  # noqa: PLR0913 - keywords only, one for each source
     daemon_sets: Iterable[Json] = (),
     idle_since: Mapping[str, datetime] | None = None,
     pod_groups: PodGroups | None = None,
+    storage: Storage | None = None,
 ) -> Snapshot:
     """The whole cluster at `now`. `idle_since` is what the caller remembers of each node by name; `pod_groups` need
-    only hold the API groups that `shared.gang_members.groups_asked_for` names."""
+    only hold the API groups that `shared.gang_members.groups_asked_for` names. `storage` is what is known of claims
+    and volumes (`storage_seen`); without it pods that wait and have claims can't be judged."""
     pods, daemon_sets = list(pods), list(daemon_sets)
     interest = interest_of(pods, daemon_sets)
     on_node: dict[str, list[Json]] = defaultdict(list)
@@ -96,13 +102,15 @@ def project(  # noqa: PLR0913 - keywords only, one for each source
             on_node[bound_to].append(pod)
     since = idle_since or {}
     named = [(_named("node", node, _name), node) for node in nodes]
-    views = [project_node(node, on_node.get(name, ()), config, since.get(name), interest) for name, node in named]
+    views = [
+        project_node(node, on_node.get(name, ()), config, since.get(name), interest, storage) for name, node in named
+    ]
     return Snapshot(
         cluster=cluster,
         epoch=epoch,
         sequence=sequence,
         observed_at=now,
-        pending=pending_classes(pods, interest),
+        pending=pending_classes(pods, interest, storage),
         nodes=tuple(sorted(views, key=lambda view: view.name)),
         daemons=daemon_shapes(daemon_sets, interest),
         gangs=gangs(pods, pod_groups or {}),
@@ -113,6 +121,13 @@ def gangs(pods: Iterable[Json], pod_groups: PodGroups) -> tuple[Gang, ...]:
     """The gangs that any pod which runs or waits belongs to."""
     found = (_named("pod", pod, member) for pod in pods)
     return gangs_of((each for each in found if each is not None), pod_groups)
+
+
+def storage_seen(
+    pods: Iterable[Json], lists: Mapping[Kind, Iterable[Json]], unread: Mapping[Kind, str] = NOTHING_UNREAD
+) -> Storage:
+    """What is known of claims and volumes from fresh lists; `unread` says why a kind could not be read."""
+    return storage_of((pod for pod in pods if _named("pod", pod, _uses_claims)), lists, unread)
 
 
 def interest_of(pods: Iterable[Json], daemon_sets: Iterable[Json]) -> Interest:
@@ -134,21 +149,26 @@ def project_node(
     config: Config,
     idle_since: datetime | None = None,
     interest: Interest = NOBODY,
+    storage: Storage | None = None,
 ) -> NodeView:
     """One node with the pods bound to it; `idle_since` is dropped when the node is busy again."""
     pods_on_it = list(pods_on_it)
-    bound = _bound(pods_on_it, interest)
+    bound = _bound(pods_on_it, interest, storage)
     view = _named("node", node, lambda item: _view(item, bound, config))
     if leaving := [pod for pod in pods_on_it if is_terminating(pod) and not is_terminal(pod)]:
-        view = replace(view, leaving=_requested(_bound(leaving, interest)))
+        view = replace(view, leaving=_requested(_bound(leaving, interest, storage)))
+    if storage is not None:
+        view = _with_volumes(view, pods_on_it, storage)
     if idle_since is None or utilization(view) >= config.scale_down.utilization_below:
         return view
     return replace(view, idle_since=idle_since)
 
 
-def pending_classes(pods: Iterable[Json], interest: Interest = NOBODY) -> tuple[PodClass, ...]:
+def pending_classes(
+    pods: Iterable[Json], interest: Interest = NOBODY, storage: Storage | None = None
+) -> tuple[PodClass, ...]:
     """The pods that wait for room, by shape and nominated node; pods and classes in the order of the pods' names."""
-    shape = partial(shape_of, interest=interest)
+    shape = partial(shape_of, interest=interest, storage=storage)
     waiting = (
         ParsedPod(_named("pod", pod, pod_ref), _named("pod", pod, shape), nominated_node(pod))
         for pod in pods
@@ -197,10 +217,10 @@ def _counted(allocatable: Resources) -> list[str]:
     return [name for name in names if allocatable[name] > 0]
 
 
-def _bound(pods: Iterable[Json], interest: Interest) -> tuple[BoundPods, ...]:
+def _bound(pods: Iterable[Json], interest: Interest, storage: Storage | None) -> tuple[BoundPods, ...]:
     """Pods that take room, by shape and by what a drain would do with them."""
     groups: dict[tuple[PodShape, Movability, str], list[PodRef]] = defaultdict(list)
-    shape = partial(shape_of, interest=interest)
+    shape = partial(shape_of, interest=interest, storage=storage)
     for pod in pods:
         if not _named("pod", pod, is_terminal):
             key = (_named("pod", pod, shape), *_named("pod", pod, movability))
@@ -233,6 +253,20 @@ def _view(node: Json, bound: tuple[BoundPods, ...], config: Config) -> NodeView:
         evicting_at=_evicting_at(annotations, conditions),
         annotations={name: text for name, text in annotations.items() if name.startswith(_KEPT_ANNOTATIONS)},
     )
+
+
+def _uses_claims(pod: Json) -> bool:
+    """Whether the pod holds claims, or waits to."""
+    return uses_claims(pod) and not is_terminal(pod) and bool(_bound_to(pod) or is_pending_candidate(pod))
+
+
+def _with_volumes(view: NodeView, pods: Iterable[Json], storage: Storage) -> NodeView:
+    """With what its drivers can attach, and with what is attached: a volume that several pods use counts once."""
+    limits = storage.limits(view.name)
+    if not limits:
+        return view
+    attached = storage.attached(view.name, (pod for pod in pods if not is_terminal(pod)))
+    return replace(view, allocatable={**view.allocatable, **limits}, requested={**view.requested, **attached})
 
 
 def _requested(bound: tuple[BoundPods, ...]) -> dict[str, int]:

@@ -34,7 +34,7 @@ from shared.model import (
 )
 from shared.packing import Mask
 from shared.pool_choice import known_price
-from shared.predicates import Ground
+from shared.predicates import Ground, waiting_claim
 from shared.stock import Stock
 from shared.tallies import Place
 from shared.template_node import take
@@ -287,6 +287,8 @@ class _Movers:
     def _why(bound: BoundPods, pod: str) -> str:
         if bound.shape.not_modelled:
             return f"{pod}: NotModelled: {', '.join(bound.shape.not_modelled)}"
+        if waiting := waiting_claim(bound.shape):
+            return f"{pod}: {waiting}"
         return f"{pod}: fits no node that stays"
 
 

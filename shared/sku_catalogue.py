@@ -60,6 +60,16 @@ _CPU_MEMORY_GPU: Mapping[str, tuple[int, int, int]] = {
     "Standard_ND96isr_H100_v5": (96, 1900, 8),
 }
 
+_FEWER_DISKS: Mapping[str, int] = {
+    "Standard_NC24ads_A100_v4": 8,
+    "Standard_NC48ads_A100_v4": 16,
+    "Standard_NC40ads_H100_v5": 8,
+    "Standard_NC80adis_H100_v5": 16,
+    "Standard_ND96asr_v4": 16,
+    "Standard_ND96amsr_A100_v4": 16,
+    "Standard_ND96isr_H100_v5": 16,
+}
+
 KNOWN_SKUS = tuple(_CPU_MEMORY_GPU)
 
 
@@ -72,6 +82,16 @@ def capacity(sku: str) -> dict[str, int] | None:
     cores, gib, gpus = figures
     shape = {"cpu": cores * 1000, "memory": gib * _GIB, "pods": PODS_PER_NODE}
     return {**shape, GPU: gpus} if gpus else shape
+
+
+def data_disks(sku: str) -> int | None:
+    """How many data disks can be attached to this size: two per core and at most 32, save for some GPU sizes; None for
+    an unknown one. Source: the size pages, and what the Azure disk driver tells the kubelet of these sizes."""
+    shape = capacity(sku)
+    if shape is None:
+        return None
+    fewer = {name.casefold(): count for name, count in _FEWER_DISKS.items()}
+    return fewer.get(sku.casefold(), min(32, 2 * (shape["cpu"] // 1000)))
 
 
 def learnt_reservation(shape: Mapping[str, int]) -> dict[str, int]:

@@ -3,8 +3,8 @@
 What repeats is written once and referred to by index: shapes, label sets, taint lists and resource lists. Pods are runs
 of one namespace, `[namespace, [name, uid, name, uid, ...]]`, and a uid that is a UUID is written in 22 characters.
 Objects are lists in a fixed order, not mappings: `_FORMAT` changes when the order does, and a reader refuses what it
-does not know. What few shapes have (rules between pods, a gang, preferences) comes in further fields, the last ones
-left out where there is nothing.
+does not know. What few shapes have (rules between pods, a gang, preferences, volumes) comes in further fields, the last
+ones left out where there is nothing.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from shared.model import (
     Spread,
     Taint,
     Toleration,
+    VolumePlace,
 )
 
 Json = dict[str, Any]
@@ -165,10 +166,14 @@ def _shape(shape: PodShape) -> list[object]:
 
 def _further(shape: PodShape) -> list[object]:
     """What few shapes have, in a fixed order; None for what this one lacks, and nothing behind the last that it has."""
-    fields: list[object] = [_rules(shape), shape.gang or None, _preferences(shape.preferred)]
+    fields: list[object] = [_rules(shape), shape.gang or None, _preferences(shape.preferred), _places(shape.volumes)]
     while fields and fields[-1] is None:
         fields.pop()
     return fields
+
+
+def _places(places: Iterable[VolumePlace]) -> list[object] | None:
+    return [[place.reason, [_term(term) for term in place.terms]] for place in places] or None
 
 
 def _preferences(preferred: Preferences | None) -> list[object] | None:
@@ -331,9 +336,9 @@ def _fields(node: Node, least: int, most: int) -> list[Node]:
 
 
 def _read_shape(node: Node) -> PodShape:
-    fields = node.items(10)
+    fields = node.items(11)
     if len(fields) < 7:
-        raise node.wrong("a list of 7 to 10")
+        raise node.wrong("a list of 7 to 11")
     requests, selector, affinity, tolerations, ports, priority, not_modelled, *further = fields
     shape = PodShape(
         requests=tuple(requests.amounts().items()),
@@ -368,6 +373,17 @@ def _read_preferences(shape: PodShape, node: Node) -> PodShape:
     )
 
 
+def _read_places(shape: PodShape, node: Node) -> PodShape:
+    places = [one.fields(2) for one in node.items(_MOST_TABLE)]
+    return replace(
+        shape,
+        volumes=tuple(
+            VolumePlace(reason.text(), tuple(_read_term(term) for term in terms.items(_MOST_TABLE)))
+            for reason, terms in places
+        ),
+    )
+
+
 def _read_weights(node: Node) -> tuple[tuple[int, str], ...]:
     pairs = [one.fields(2) for one in node.items(_MOST_TABLE)]
     return tuple((weight.whole(-(2**31), 2**31), key.text()) for weight, key in pairs)
@@ -386,7 +402,7 @@ def _read_rules(shape: PodShape, node: Node) -> PodShape:
     )
 
 
-_FURTHER = (_read_rules, _read_membership, _read_preferences)
+_FURTHER = (_read_rules, _read_membership, _read_preferences, _read_places)
 
 
 def _read_pod_term(node: Node) -> PodTerm:

@@ -27,7 +27,7 @@ from shared.model import (
 from shared.predicates import PODS, Ground
 from shared.starting import is_startup_taint
 from shared.tallies import Place
-from shared.template_node import Template, fits, settles, take
+from shared.template_node import Template, attachable, fits, settles, take, with_disk_zone
 
 Content = tuple[tuple[PodShape, int], ...]
 
@@ -142,10 +142,10 @@ def _settled(node: NodeView, *, ours: bool) -> Site:
 
 def _young(node: NodeView, template: Template, daemons: Sequence[DaemonShape]) -> Site:
     taints = tuple(taint for taint in node.taints if not is_startup_taint(taint))
-    ground = Ground(node.name, node.labels, taints)
+    ground = Ground(node.name, with_disk_zone(node.labels, known=bool(template.pool.azure)), taints)
     promised = {name: amount for name, amount in template.allocatable.items() if amount}
     lacks = frozenset(name for name, amount in promised.items() if _is_missing(name, amount, node))
-    allocatable = {**node.allocatable, **{name: promised[name] for name in lacks}}
+    allocatable = {**attachable(template), **node.allocatable, **{name: promised[name] for name in lacks}}
     free = _free(allocatable, node.requested)
     ports = node.host_ports
     content = content_of(node)

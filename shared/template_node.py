@@ -12,13 +12,20 @@ from dataclasses import dataclass
 
 from shared import names
 from shared.model import DaemonShape, HostPort, Learnt, PodShape, Pool
-from shared.predicates import PODS, Ground, node_ports, node_resources_fit, static_refusal
+from shared.predicates import ATTACHABLE, PODS, Ground, node_ports, node_resources_fit, static_refusal
+from shared.sku_catalogue import data_disks
+from shared.storage import AZURE_DISK_DRIVER
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 REGION_LABEL = "topology.kubernetes.io/region"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
+DISK_ZONE_LABEL = "topology.disk.csi.azure.com/zone"
+"""Set with the Azure disk driver: the node's zone, or nothing where it has none; disks ask for it."""
 INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
+DEFAULT_DATA_DISKS = 16
+"""What the Azure disk driver says of a size that it does not know (its `defaultAzureVolumeLimit`)."""
 
+_AZURE_DISKS = f"{ATTACHABLE}{AZURE_DISK_DRIVER}"
 _UNKNOWN_NAME = "\0new"  # no pod can name it: a valid node name has no such character
 _KUBELET_MAX_PODS = 110  # the kubelet's default, where the pool's shape does not say
 
@@ -48,7 +55,8 @@ class Template:
 def template_of(pool: Pool, daemons: Iterable[DaemonShape], learnt: Learnt | None = None) -> Template:
     """A new node of the pool, with each DaemonSet on it that fits."""
     grounds = _grounds(pool, learnt)
-    free = {PODS: _KUBELET_MAX_PODS, **(pool.allocatable if learnt is None else learnt.allocatable)}
+    promised = pool.allocatable if learnt is None else learnt.allocatable
+    free = {PODS: _KUBELET_MAX_PODS, _AZURE_DISKS: _data_disks(pool), **promised}
     ports: tuple[HostPort, ...] = ()
     settled = []
     for daemon in daemons:
@@ -57,6 +65,21 @@ def template_of(pool: Pool, daemons: Iterable[DaemonShape], learnt: Learnt | Non
             ports += daemon.shape.host_ports
             settled.append(daemon.shape)
     return Template(pool, grounds, free, ports, tuple(settled), learnt)
+
+
+def attachable(template: Template) -> dict[str, int]:
+    """How many volumes of each CSI driver with a limit a new node takes beside its DaemonSets, as resources.
+
+    Unless nodes of the pool have taught it, or the pools file says it: Azure disks by the size's own limit; of a size
+    that is not in the catalogue two per core and at most `DEFAULT_DATA_DISKS`, an assumption. Other drivers (files,
+    blobs) attach without a limit.
+    """
+    return {name: amount for name, amount in template.free.items() if name.startswith(ATTACHABLE)}
+
+
+def _data_disks(pool: Pool) -> int:
+    known = data_disks(pool.sku)
+    return min(DEFAULT_DATA_DISKS, 2 * max(1, pool.shape.get("cpu", 0) // 1000)) if known is None else known
 
 
 def template_refusal(shape: PodShape, template: Template) -> str | None:
@@ -83,7 +106,8 @@ def settles(shape: PodShape, grounds: Iterable[Ground]) -> bool:
 def take(free: dict[str, int], shape: PodShape, count: int) -> None:
     """Book `count` pods of the shape on what is left of a node."""
     for name, amount in shape.requests:
-        free[name] = free.get(name, 0) - amount * count
+        if name in free or not name.startswith(ATTACHABLE):
+            free[name] = free.get(name, 0) - amount * count
     free[PODS] = free.get(PODS, 0) - count
 
 
@@ -108,5 +132,17 @@ def _grounds(pool: Pool, learnt: Learnt | None) -> tuple[Ground, ...]:
         taints = learnt.taints
     location = pool.azure.location if pool.azure else ""
     if not location or len(pool.zones) < 2 or ZONE_LABEL in labels:
-        return (Ground(_UNKNOWN_NAME, labels, taints),)
-    return tuple(Ground(_UNKNOWN_NAME, {**labels, ZONE_LABEL: f"{location}-{zone}"}, taints) for zone in pool.zones)
+        return (Ground(_UNKNOWN_NAME, with_disk_zone(labels, known=bool(location)), taints),)
+    zones = [{**labels, ZONE_LABEL: f"{location}-{zone}"} for zone in pool.zones]
+    return tuple(Ground(_UNKNOWN_NAME, with_disk_zone(each, known=True), taints) for each in zones)
+
+
+def with_disk_zone(labels: Mapping[str, str], *, known: bool) -> dict[str, str]:
+    """The labels with the disk driver's own, which comes a little after the node; unless `known`, only from a zone.
+
+    A node outside all zones has its fault domain, a number, for a zone, and an empty one for its disks.
+    """
+    zone = labels.get(ZONE_LABEL, "")
+    if DISK_ZONE_LABEL in labels or not (known or zone):
+        return dict(labels)
+    return {**labels, DISK_ZONE_LABEL: "" if zone.isdecimal() else zone}

@@ -105,6 +105,9 @@ BUDGET = Kind(
 )
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 ATTACHMENT = Kind("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", namespaced=False, status=True)
+STORAGE_CLASS = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False, short=("sc",))
+CSI_NODE = Kind("storage.k8s.io", "v1", "CSINode", "csinodes", namespaced=False)
+CSI_DRIVER = Kind("storage.k8s.io", "v1", "CSIDriver", "csidrivers", namespaced=False)
 PRIORITY_CLASS = Kind(
     "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False, short=("pc",), generation=True
 )
@@ -128,6 +131,9 @@ KINDS = (
     BUDGET,
     LEASE,
     ATTACHMENT,
+    STORAGE_CLASS,
+    CSI_NODE,
+    CSI_DRIVER,
     PRIORITY_CLASS,
 )
 BY_PATH: Mapping[tuple[str, str, str], Kind] = {(kind.group, kind.version, kind.plural): kind for kind in KINDS}

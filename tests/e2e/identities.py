@@ -33,11 +33,14 @@ RIGHTS = {
         rule("", ["pods/status"], "patch"),
         rule("", ["nodes"], "get", "list", "patch", "delete"),
         rule("apps", ["daemonsets"], "list"),
-        rule("storage.k8s.io", ["volumeattachments"], "list"),
+        rule("", ["persistentvolumeclaims", "persistentvolumes"], "list"),
+        rule("storage.k8s.io", ["storageclasses", "csinodes", "csidrivers", "volumeattachments"], "list"),
     ],
     EXPORTER: [
         rule("", ["pods", "nodes"], "list", "watch"),
         rule("apps", ["daemonsets"], "list", "watch"),
+        rule("", ["persistentvolumeclaims", "persistentvolumes"], "list", "watch"),
+        rule("storage.k8s.io", ["storageclasses", "csinodes", "csidrivers", "volumeattachments"], "list", "watch"),
     ],
 }
 LEASES = [rule("coordination.k8s.io", ["leases"], "get", "create", "update")]

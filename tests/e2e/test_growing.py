@@ -62,15 +62,15 @@ def test_pods_that_keep_apart_get_a_node_each(start: Callable[[str], RealSystem]
 
 def test_a_rule_that_is_not_modelled_is_refused_by_name(start: Callable[[str], RealSystem]) -> None:
     system = start(pools_file(SPOT, REGULAR))
-    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "nowhere"}}
-    system.cluster.deploy(deployment("claiming", 2, "1", volumes=[claim]))
+    claim = {"name": "device", "resourceClaimName": "nowhere"}
+    system.cluster.deploy(deployment("claiming", 2, "1", resourceClaims=[claim]))
     system.cluster.deploy(deployment("plain", 2, "1"))
     eventually("the plain pods run", lambda: _run(system, {"plain": 2}))
     refused = eventually("the status names the others", lambda: system.status()["plan"].get("unserved"))
     assert {name.rsplit("-", 2)[0] for group in refused for name in group["pods"]} == {"default/claiming"}
     for group in refused:
         assert set(group["reasons"]) == {"cpu-spot", "cpu-regular"}
-        assert all("NotModelled: VolumeBinding" in reason for reason in group["reasons"].values())
+        assert all("NotModelled: DynamicResources" in reason for reason in group["reasons"].values())
     assert system.machines() == 1
 
 

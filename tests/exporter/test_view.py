@@ -10,9 +10,13 @@ from exporter.cache import ClusterCache
 from exporter.view import ClusterView
 from shared.adapters.protocols import Json
 from shared.config import parse_config
+from shared.pods import is_pending_candidate, is_terminal
 from shared.projection import project
+from shared.storage import Kind
+from shared.volumes import Storage, storage_of
 from tests.exporter.fakes import at, node, pod
 from tests.exporter.harness import POOLS
+from tests.reading import storage
 
 CONFIG = parse_config(POOLS)
 
@@ -33,10 +37,44 @@ def told(item: Json, rules: Json, luck: random.Random) -> Json:
     return {**item, "metadata": meta, "spec": {**item["spec"], **rules}}
 
 
+def some_storage(cache: ClusterCache, luck: random.Random, version: int) -> None:
+    """A claim, a volume or what belongs to them comes, changes or goes."""
+    stamp = {"resourceVersion": str(version)}
+    claim, volume, host = f"c{luck.randrange(3)}", f"pv{luck.randrange(3)}", f"n{luck.randrange(4)}"
+    modes = [luck.choice(["ReadWriteOnce", "ReadWriteOncePod"])]
+    item: Json = {}
+    match kind := luck.choice(list(Kind)):
+        case Kind.CLAIMS:
+            item = storage.claim(claim, luck.choice(["", volume]), modes=modes)
+        case Kind.VOLUMES:
+            item = storage.volume(volume, luck.choice(["", "1", "2"]))
+        case Kind.CLASSES:
+            item = storage.storage_class(waits=luck.random() < 0.8)
+        case Kind.CSI_NODES:
+            item = storage.csi_node(host, luck.choice([None, 1, 4]))
+        case Kind.ATTACHMENTS:
+            item = storage.attachment(f"a{luck.randrange(3)}", host, volume)
+        case Kind.CSI_DRIVERS:
+            item = {"metadata": {"name": storage.DISK}, "spec": {"storageCapacity": luck.random() < 0.2}}
+    if kind is Kind.CLAIMS:
+        item["metadata"]["namespace"] = "work"
+    item["metadata"] |= stamp
+    cache.storage[kind].apply(luck.choice(["ADDED", "MODIFIED", "MODIFIED", "DELETED"]), item)
+    if luck.random() < 0.02:
+        cache.storage[kind].lose()
+    elif luck.random() < 0.1:
+        cache.storage[kind].replace([])
+
+
 def some_change(cache: ClusterCache, luck: random.Random, version: int) -> None:
     stamp = {"resourceVersion": str(version)}
     name = f"x{luck.randrange(12)}"
     rules: Json = luck.choice([{}, {}, {}, apart(luck.choice("ab"))])
+    if luck.random() < 0.5:
+        rules = {**rules, "volumes": storage.uses(f"c{luck.randrange(3)}")}
+    if luck.random() < 0.3:
+        some_storage(cache, luck, version)
+        return
     match luck.randrange(7):
         case 6:
             nominated = pod(name, cpu=luck.choice("123"), **stamp)
@@ -58,7 +96,20 @@ def some_change(cache: ClusterCache, luck: random.Random, version: int) -> None:
             cache.nodes.apply("DELETED", {"metadata": {"name": f"n{luck.randrange(4)}", **stamp}})
 
 
-@pytest.mark.parametrize("seed", range(20))
+def known(cache: ClusterCache) -> Storage:
+    """Everything that the cache holds of claims and volumes, read at once."""
+    found = storage_of(filter(_counts, cache.pods.objects.values()), {}, cache.unread())
+    for kind, table in cache.storage.items():
+        for name, value in table.values.items():
+            found.put(kind, name, value)
+    return found
+
+
+def _counts(item: Json) -> bool:
+    return not is_terminal(item) and (bool(item["spec"].get("nodeName")) or is_pending_candidate(item))
+
+
+@pytest.mark.parametrize("seed", range(30))
 def test_the_view_equals_the_projection_of_the_whole_cache(seed: int) -> None:
     luck, cache = random.Random(seed), ClusterCache()
     view = ClusterView(cache)
@@ -77,6 +128,7 @@ def test_the_view_equals_the_projection_of_the_whole_cache(seed: int) -> None:
         pods=cache.pods.objects.values(),
         nodes=cache.nodes.objects.values(),
         daemon_sets=cache.daemon_sets.objects.values(),
+        storage=known(cache),
     )
     assert view.snapshot("training", 3, 4, at(0)) == whole
 

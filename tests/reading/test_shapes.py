@@ -112,7 +112,7 @@ def test_on_the_host_network_every_container_port_is_the_nodes():
         ),
         ({"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}, "VolumeBinding"),
         ({"volumes": [{"ephemeral": {}}]}, "VolumeBinding"),
-        ({"volumes": [{"azureDisk": {}}]}, "VolumeRestrictions"),
+        ({"volumes": [{"iscsi": {}}]}, "VolumeRestrictions"),
         ({"resourceClaims": [{"name": "gpu"}]}, "DynamicResources"),
         ({"workloadRef": {"name": "w"}}, "GangScheduling"),
     ],

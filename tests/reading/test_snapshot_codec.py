@@ -27,6 +27,7 @@ from shared.model import (
     Spread,
     Taint,
     Toleration,
+    VolumePlace,
 )
 from shared.snapshot_codec import decode, encode, from_json, to_json
 
@@ -67,7 +68,10 @@ ruled_shapes = st.builds(
     spread=st.lists(spreads, max_size=2).map(tuple),
     leaving=st.booleans(),
 )
-shapes = plain_shapes | ruled_shapes
+places = st.builds(
+    VolumePlace, text, st.lists(st.builds(NodeSelectorTerm, requirements, requirements), max_size=2).map(tuple)
+)
+shapes = st.builds(replace, plain_shapes | ruled_shapes, volumes=st.just(()) | st.lists(places, max_size=2).map(tuple))
 nodes = st.builds(
     NodeView,
     name=text,
