@@ -122,6 +122,10 @@ class Census:
             or _upset(self._watched(shape, rulings), place)
         )
 
+    def size(self) -> int:
+        """How many counts the newcomers' rules ask for, in all."""
+        return sum(len(rulings.near) + len(rulings.apart) + len(rulings.spread) for rulings in self._rulings.values())
+
     def labels(self) -> list[str]:
         """The topology labels of all rules that matter to the newcomers."""
         return list(self._axes)

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from shared.allocation import Allocation, Question
+from shared.axes import UNBOUNDED, Matrix
 from shared.census import WAITS, Census, has_rules
-from shared.packing import Counts, Mask
+from shared.packing import Rows, Vector
 from shared.tallies import Place
 from shared.template_node import HOSTNAME_LABEL
 
@@ -25,6 +27,18 @@ _Bound = tuple[int, int, int]  # (node, class, pods)
 
 _ROUNDS = 3  # of mending: who comes first in a group decides for others, and nodes that end empty are given up
 _MOST_TRIALS = 200  # new nodes that are tried for pods which were refused elsewhere
+_MOST_WORK = 600_000  # counts that are made or asked for while new nodes are tried and pods are bound, about 2 s
+_MOST_SEARCHED = 40_000_000  # nodes that are looked at while places for single pods are sought, about 2 s
+
+
+@dataclass(slots=True)
+class _Table:
+    """The nodes as rows; `whole` is the most room that any has along each axis."""
+
+    room: Matrix
+    columns: Rows
+    places: Rows
+    whole: Vector
 
 
 class Mending:
@@ -38,7 +52,8 @@ class Mending:
         sites = [dict(allocation.on_sites.get(site, {})) for site in range(len(question.sites))]
         self._content: list[Content] = [*sites, *(dict(content) for _, content in allocation.bought)]
         self._left = list(allocation.left)
-        self._trials = 0
+        self._trials, self._work, self._searched = 0, 0, 0
+        self._table: _Table | None = None
         self._daemons = [shape for state in question.states for shape in state.template.daemons]
 
     def mended(self) -> Allocation:
@@ -88,6 +103,7 @@ class Mending:
                 *(self._new_place(pool) for pool in pools),
             ],
         )
+        self._work += len(census.places) + census.size()
         waiting: list[_Bound] = []
         for node, content in enumerate(contents):
             for number, pods in content.items():
@@ -98,7 +114,9 @@ class Mending:
         waiting = self._interleaved(waiting, pools)
         while waiting:
             still = list(self._one_round(census, waiting))
-            if still == waiting:
+            self._work += len(waiting)
+            if still == waiting or self._work > 2 * _MOST_WORK:
+                waiting = still
                 break
             waiting = still
         return census, waiting
@@ -126,6 +144,7 @@ class Mending:
 
     def _place_left(self, census: Census) -> Census:
         """Put pods without a node wherever one takes them, new nodes last; again while that gets anywhere."""
+        self._table = None
         shapes = self._question.shapes
         order = sorted(
             (number for number, pods in enumerate(self._left) if pods),
@@ -154,22 +173,30 @@ class Mending:
     def _take(self, node: int, number: int) -> None:
         self._content[node][number] = self._content[node].get(number, 0) + 1
         self._left[number] -= 1
+        if self._table is not None:
+            self._table.room[node] -= self._question.needs[number]
 
     def _best_node(self, number: int, census: Census) -> int | None:
         """The fullest node that takes one more; for pods that want company one that takes many."""
         if not self._content:
             return None
-        need, room = self._question.needs[number], self._room()
-        open_to = self._question.mask(number)[self._columns()] & (need <= room).all(axis=1)
+        self._searched += len(self._content)
+        if self._searched > _MOST_SEARCHED:
+            return None
+        table = self._table = self._table or self._tabled()
+        need, room = self._question.needs[number], table.room
+        open_to = self._question.mask(number)[table.columns] & (need <= room).all(axis=1)
         allowed = census.mask(self._question.shapes[number])
         if allowed is not None:
-            open_to &= allowed[[self._place(node) for node in range(len(self._content))]]
+            open_to &= allowed[table.places]
         most = int(self._question.most[number])
-        nodes = [node for node in np.flatnonzero(open_to).tolist() if self._content[node].get(number, 0) < most]
-        if not nodes:
+        nodes = np.flatnonzero(open_to)
+        if most < UNBOUNDED:
+            held = [self._content[node].get(number, 0) < most for node in nodes.tolist()]
+            nodes = nodes[np.array(held, dtype=np.bool_)]
+        if not len(nodes):
             return None
-        whole = np.maximum(room.max(axis=0), 1.0)
-        slack = (room[nodes] / whole).sum(axis=1)
+        slack = (room[nodes] / table.whole).sum(axis=1)
         if self._question.shapes[number].near:
             asked = need > 0
             company = np.floor(room[nodes][:, asked] / need[asked]).min(axis=1)
@@ -179,13 +206,14 @@ class Mending:
     def _grown(self, number: int) -> Census | None:
         """With one more new node, a pod of the class on it, everything else bound as before; None if that can't be."""
         for pool in self._pools_by_price(number):
-            if self._trials >= _MOST_TRIALS:
+            if self._trials >= _MOST_TRIALS or self._work > _MOST_WORK:
                 return None
             self._trials += 1
             census, refused = self._bind([*self._content, {number: 1}], [*self._pools, pool])
             if not refused:
                 self._pools.append(pool)
                 self._content.append({})
+                self._table = None
                 self._take(len(self._content) - 1, number)
                 return census
         return None
@@ -208,19 +236,16 @@ class Mending:
         pools = np.flatnonzero(open_to).tolist()
         return sorted(pools, key=lambda pool: (-float(together[pool]), float(share[pool]), pool))
 
-    def _room(self) -> Counts:
-        """What each node has left."""
-        question = self._question
+    def _tabled(self) -> _Table:
+        """Each node's room that is left, and where it stands in masks and in a census."""
+        question, sites = self._question, len(self._question.sites)
         room = np.concatenate([question.site_rooms, question.kind_rooms[self._pools]])
         for node, content in enumerate(self._content):
             for number, pods in content.items():
                 room[node] -= pods * question.needs[number]
-        return room
-
-    def _columns(self) -> Mask:
-        return np.array(
-            [*map(self._question.site_column, range(len(self._question.sites))), *self._pools], dtype=np.intp
-        )
+        columns = np.array([*map(question.site_column, range(sites)), *self._pools], dtype=np.intp)
+        places = np.array([self._place(node) for node in range(len(self._content))], dtype=np.intp)
+        return _Table(room, columns, places, np.maximum(room.max(axis=0), 1.0))
 
     def _place(self, node: int) -> int:
         """A node's number in a census, where the nodes around come after the sites."""

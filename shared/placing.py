@@ -9,7 +9,7 @@ Limits and parts may promise too much or too little, so `shared.mending` binds t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,11 +20,13 @@ from shared.answers import answers
 from shared.areas import Areas
 from shared.axes import UNBOUNDED
 from shared.census import Census, has_rules
+from shared.crowd import Crowd
 from shared.mending import Mending
-from shared.model import PodClass, PodSelector, PodShape
+from shared.model import PodClass, PodShape
 from shared.packing import Counts, Mask
 from shared.pod_rules import selects
 from shared.pool_choice import PoolState
+from shared.rule_load import TOO_MANY_RULES, bearable
 from shared.supply import Site
 from shared.tallies import Place
 from shared.template_node import HOSTNAME_LABEL
@@ -40,6 +42,11 @@ def allocate(
 ) -> Allocation:
     """Place all pods of these classes as well as may be. `around` are nodes that take no pods, but whose pods count;
     `joint` limits hold for several pools together, their costs in the order of `states`."""
+    kept = bearable(classes, sites, around)
+    if len(kept) < len(classes):
+        return _widened(
+            allocate([classes[number] for number in kept], sites, states, around, joint), kept, classes, states
+        )
     question = Question(classes, sites, states, joint)
     whole = [Part(number, pods) for number, pods in enumerate(question.pods)]
     if not any(has_rules(shape) for shape in question.shapes):
@@ -53,6 +60,23 @@ def allocate(
             return allocation
         mended.append(Mending(question, around, rules.sure, allocation).mended())
     return min(mended, key=lambda each: (sum(each.left), question.price(each)))
+
+
+def _widened(
+    allocation: Allocation, kept: Sequence[int], classes: Sequence[PodClass], states: Sequence[PoolState]
+) -> Allocation:
+    """The answer for some of the classes as one for all: the others wait."""
+    left = [len(each.pods) for each in classes]
+    for row, number in enumerate(kept):
+        left[number] = allocation.left[row]
+    waits = {state.pool.name: TOO_MANY_RULES for state in states}
+    refusals = dict.fromkeys(set(range(len(classes))).difference(kept), waits)
+    return Allocation(
+        {site: {kept[row]: pods for row, pods in content.items()} for site, content in allocation.on_sites.items()},
+        [(pool, {kept[row]: pods for row, pods in content.items()}) for pool, content in allocation.bought],
+        left,
+        refusals | {kept[row]: reasons for row, reasons in allocation.refusals.items()},
+    )
 
 
 def _by_class(allocation: Allocation, parts: Sequence[Part], classes: int) -> Allocation:
@@ -81,7 +105,7 @@ class _Rules:
     def __init__(self, question: Question, around: Sequence[Place]) -> None:
         self._question = question
         self._shapes = question.shapes
-        self._by_label = _indexed(self._shapes)
+        self._crowd = Crowd(self._shapes)
         daemons = [shape for state in question.states for shape in state.template.daemons]
         newcomers = [_by_host(shape) for shape in self._shapes]
         places = [*(Place(site.grounds, site.content) for site in question.sites), *around]
@@ -110,20 +134,19 @@ class _Rules:
 
     def clashes(self, parts: Sequence[Part]) -> Mask | None:
         """Which parts must not share a node."""
-        rows: dict[int, list[int]] = {}
-        for row, part in enumerate(parts):
-            rows.setdefault(part.number, []).append(row)
+        class_of = np.array([part.number for part in parts], dtype=np.intp)
         table: Mask | None = None
         for number in self._concerned:
             for term in self._shapes[number].apart:
-                others = [other for other in self._selected(term.selector) if other != number]
-                if term.topology_key != HOSTNAME_LABEL or not others:
+                others = self._crowd.selected(term.selector)
+                others = others[others != number]
+                if term.topology_key != HOSTNAME_LABEL or not len(others):
                     continue
                 if table is None:
                     table = np.zeros((len(parts), len(parts)), dtype=np.bool_)
-                theirs = [row for other in others for row in rows.get(other, ())]
-                table[np.ix_(rows[number], theirs)] = True
-                table[np.ix_(theirs, rows[number])] = True
+                mine, theirs = class_of == number, np.isin(class_of, others)
+                table[mine] |= theirs
+                table[:, mine] |= theirs[:, None]
         return table
 
     def surely_kept(self, allocation: Allocation) -> bool:
@@ -135,7 +158,7 @@ class _Rules:
         if shape.near or self._areas.concerns(number) or len(shape.spread) > 1:
             return False
         return all(
-            self._selected(rule.selector) == [number] and not self._hosts.poorest(_by_host(shape))
+            self._crowd.selected(rule.selector).tolist() == [number] and not self._hosts.poorest(_by_host(shape))
             for rule in shape.spread
         )
 
@@ -153,23 +176,6 @@ class _Rules:
         if sites:
             limits[pools:] = self._hosts.openings(shape)[:sites]
         return limits
-
-    def _selected(self, selector: PodSelector) -> list[int]:
-        """The classes of which a selector speaks."""
-        telling = next((each for each in selector.requirements if each.operator == "In"), None)
-        if telling is None:
-            candidates: Iterable[int] = range(len(self._shapes))
-        else:
-            candidates = (row for value in telling.values for row in self._by_label.get((telling.key, value), ()))
-        return [number for number in candidates if selects(selector, self._shapes[number])]
-
-
-def _indexed(shapes: Sequence[PodShape]) -> dict[tuple[str, str], list[int]]:
-    found: dict[tuple[str, str], list[int]] = {}
-    for number, shape in enumerate(shapes):
-        for label in shape.labels:
-            found.setdefault(label, []).append(number)
-    return found
 
 
 def _by_host(shape: PodShape) -> PodShape:
