@@ -120,7 +120,6 @@ class Problem:
         self.counts = np.array([part.pods for part in parts], dtype=np.int64)
         self.needs, self.site_rooms = question.needs[numbers], question.site_rooms
         self.clashes = clashes
-        self.clashing = [[]] * len(parts) if clashes is None else [np.flatnonzero(row).tolist() for row in clashes]
         self.most = question.most[numbers]
         for row, part in enumerate(parts):
             if part.limits is not None:
@@ -131,6 +130,10 @@ class Problem:
         self.limits, self.allowance = question.limits, question.allowance
         self.rounds = buying_rounds(self.states, self.market, self.suits)
         self.busy, self.fresh = self._sorted_sites()
+
+    def clashing(self, row: int) -> Mask | None:
+        """The parts with which this one must not share a node, if there are any."""
+        return self.clashes[row] if self.clashes is not None and self.clashes[row].any() else None
 
     def mask(self, row: int) -> Mask:
         """Where the part may go: pools first, then sites."""
@@ -301,7 +304,7 @@ class Attempt:
                     pods,
                     problem.mask(row),
                     most=problem.most_on(row),
-                    clashing=problem.clashing[row],
+                    clashing=problem.clashing(row),
                 )
                 self._left[row] -= sum(number for _, number in placed)
 

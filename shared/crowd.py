@@ -15,6 +15,7 @@ Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
 
 _FEW = 64  # classes that are rather asked one by one
+_REMEMBERED = 64  # answers: rules often share a selector, but as many different ones as classes would fill the memory
 
 
 class Crowd:
@@ -23,6 +24,7 @@ class Crowd:
     def __init__(self, shapes: Sequence[PodShape]) -> None:
         self._shapes = shapes
         self._in_rules = np.array([bool(shape.namespace) for shape in shapes], dtype=np.bool_)
+        self._known: dict[PodSelector, Rows] = {}
         self._namespaces: dict[str, list[int]] = {}
         self._values: dict[str, dict[str, list[int]]] = {}
         for number, shape in enumerate(shapes):
@@ -32,11 +34,19 @@ class Crowd:
 
     def selected(self, selector: PodSelector) -> Rows:
         """The numbers of the shapes of which the selector speaks, ascending."""
+        known = self._known.get(selector)
+        if known is None:
+            known = self._found(selector)
+            if len(self._known) < _REMEMBERED:
+                self._known[selector] = known
+        return known
+
+    def _found(self, selector: PodSelector) -> Rows:
         few = self._behind_labels(selector)
         if few is not None:
             return np.array([number for number in few if selects(selector, self._shapes[number])], dtype=np.intp)
         found = self._in_rules
-        if selector.namespaces is not None:
+        if selector.namespaces is not None and not self._namespaces.keys() <= {*selector.namespaces, ""}:
             found = found & self._marked(self._namespaces.get(name, ()) for name in selector.namespaces)
         for requirement in selector.requirements:
             found = found & self._meeting(requirement)

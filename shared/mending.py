@@ -28,6 +28,8 @@ _Bound = tuple[int, int, int]  # (node, class, pods)
 _ROUNDS = 3  # of mending: who comes first in a group decides for others, and nodes that end empty are given up
 _MOST_TRIALS = 200  # new nodes that are tried for pods which were refused elsewhere
 _MOST_WORK = 600_000  # counts that are made or asked for while new nodes are tried and pods are bound, about 2 s
+_MOST_CHECKS = 100_000  # of pods that wait for others to be bound first, in one binding; and a few for each pod
+_MOST_FAILURES = 10_000  # searches for a place that end without one, about 2 s
 _MOST_SEARCHED = 40_000_000  # nodes that are looked at while places for single pods are sought, about 2 s
 
 
@@ -52,7 +54,7 @@ class Mending:
         sites = [dict(allocation.on_sites.get(site, {})) for site in range(len(question.sites))]
         self._content: list[Content] = [*sites, *(dict(content) for _, content in allocation.bought)]
         self._left = list(allocation.left)
-        self._trials, self._work, self._searched = 0, 0, 0
+        self._trials, self._work, self._searched, self._failures = 0, 0, 0, 0
         self._table: _Table | None = None
         self._daemons = [shape for state in question.states for shape in state.template.daemons]
 
@@ -112,10 +114,12 @@ class Mending:
                 else:
                     waiting.append((node, number, pods))
         waiting = self._interleaved(waiting, pools)
+        checks = _MOST_CHECKS + 4 * sum(pods for _, _, pods in waiting)
         while waiting:
             still = list(self._one_round(census, waiting))
+            checks -= len(waiting)
             self._work += len(waiting)
-            if still == waiting or self._work > 2 * _MOST_WORK:
+            if still == waiting or checks < 0:
                 waiting = still
                 break
             waiting = still
@@ -154,7 +158,8 @@ class Mending:
         while before != sum(self._left):
             before = sum(self._left)
             for number in order:
-                census = self._place_class(number, census)
+                if self._failures < _MOST_FAILURES:
+                    census = self._place_class(number, census)
         return census
 
     def _place_class(self, number: int, census: Census) -> Census:
@@ -163,6 +168,7 @@ class Mending:
             if node is None:
                 grown = self._grown(number)
                 if grown is None:
+                    self._failures += 1
                     break
                 census = grown
             else:

@@ -1,13 +1,13 @@
 """How many rules between pods one plan weighs: a bound on its work, far above what real clusters ask.
 
-A *tie* is a class of pods and a selector, of its own or of others, that speaks of it: each has to be counted by. Ten
-thousand classes that are each apart from all others have a hundred million. Classes beyond the bound wait for the next
-plan, those of high priority before others.
+A *tie* is a class of pods, waiting or running, and a selector of its own or of others that speaks of it: each of its
+pods has to be counted by. Ten thousand classes that are each apart from all others have a hundred million. Classes
+beyond the bound wait for the next plan, those of high priority before others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 import numpy as np
@@ -19,11 +19,14 @@ from shared.supply import Site
 from shared.tallies import Place
 
 MOST_TIES = 1_000_000
-"""About as many as three seconds count."""
+"""For each class once, and once for each of its pods: about as many as three seconds count."""
 
-_FEW_CLASSES = 100  # with rules: too few to be more than those who are there, and their rules, can bear
+MOST_CLASHING = 4000
+"""Classes that are apart from others: each is held against each."""
 
 TOO_MANY_RULES = "Waits: there are more rules between pods than one plan weighs, and others come first"
+
+_FEW_CLASSES = 50  # with rules: too few to be too many, whoever runs there
 
 
 def bearable(classes: Sequence[PodClass], sites: Sequence[Site], around: Sequence[Place]) -> list[int]:
@@ -31,21 +34,38 @@ def bearable(classes: Sequence[PodClass], sites: Sequence[Site], around: Sequenc
     shapes = [each.shape for each in classes]
     if sum(map(has_rules, shapes)) <= _FEW_CLASSES:
         return list(range(len(classes)))
-    ties = np.zeros(len(shapes), dtype=np.int64)
-    crowd = Crowd(shapes)
-    for selector in _selectors(shapes, sites, around):
-        ties[crowd.selected(selector)] += 1
+    load = _Load(shapes, sites, around)
+    weight = load.ties * np.array([1 + len(each.pods) for each in classes], dtype=np.int64) + load.there
     order = sorted(range(len(shapes)), key=lambda number: -shapes[number].priority)
-    heavy = np.cumsum(ties[order]) > MOST_TIES
-    return sorted(number for number, waits in zip(order, heavy.tolist(), strict=True) if not (waits and ties[number]))
+    waits = (np.cumsum(weight[order]) > MOST_TIES) & (weight[order] > 0)
+    waits |= (np.cumsum(load.clashing[order]) > MOST_CLASHING) & load.clashing[order]
+    return sorted(number for number, heavy in zip(order, waits.tolist(), strict=True) if not heavy)
 
 
-def _selectors(shapes: Iterable[PodShape], sites: Iterable[Site], around: Iterable[Place]) -> set[PodSelector]:
-    """Of all rules of those who come, and of what keeps those who are there apart from others."""
-    contents = chain((site.content for site in sites), (place.content for place in around))
-    there = {shape for content in contents for shape, _ in content}
-    selectors = {term.selector for shape in there for term in shape.apart}
-    for shape in shapes:
-        selectors.update(term.selector for term in (*shape.near, *shape.apart))
-        selectors.update(rule.selector for rule in shape.spread)
-    return selectors
+class _Load:
+    """By class: the selectors that speak of it, those who run there and are counted for its sake, and whether it is
+    apart from another class."""
+
+    def __init__(self, shapes: Sequence[PodShape], sites: Sequence[Site], around: Sequence[Place]) -> None:
+        contents = chain((site.content for site in sites), (place.content for place in around))
+        there = list(dict.fromkeys(shape for content in contents for shape, _ in content))
+        crowd, running = Crowd(shapes), Crowd(there)
+        self.ties = np.zeros(len(shapes), dtype=np.int64)
+        self.there = np.zeros(len(shapes), dtype=np.int64)
+        self.clashing = np.zeros(len(shapes), dtype=np.bool_)
+        for selector in {term.selector for shape in there for term in shape.apart}:
+            self.ties[crowd.selected(selector)] += 1
+        met: set[PodSelector] = set()
+        for number, shape in enumerate(shapes):
+            apart = {term.selector for term in shape.apart}
+            for selector in _selectors(shape):
+                if selector not in met:
+                    met.add(selector)
+                    self.ties[crowd.selected(selector)] += 1
+                    self.there[number] += len(running.selected(selector))
+                if selector in apart and (crowd.selected(selector) != number).any():
+                    self.clashing[number] = True
+
+
+def _selectors(shape: PodShape) -> set[PodSelector]:
+    return {*(term.selector for term in (*shape.near, *shape.apart)), *(rule.selector for rule in shape.spread)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,21 +35,21 @@ class Stock:
         open_to: Mask,
         *,
         most: int | Counts = UNBOUNDED,
-        clashing: Sequence[int] = (),
+        clashing: Mask | None = None,
     ) -> list[tuple[int, int]]:
         """Put up to `pods` pods of class `row` onto nodes, the fullest first; returns (node, pods) for each used.
 
         `open_to` is the class's mask (see `column`); `most` pods of the class go to one node (a number, or one for each
-        column), and none where pods of a `clashing` class are.
+        column), and none where pods of a class are that `clashing` marks.
         """
         open_rows = open_to[self.column] & (need <= self.room).all(axis=1)
         bounded = not isinstance(most, int) or most < UNBOUNDED
         allowed = self._allowed(row, most) if bounded else None
         if allowed is not None:
             open_rows &= allowed > 0
-        if clashing:
-            others = set(clashing)
-            open_rows &= np.array([others.isdisjoint(content) for content in self.content], dtype=np.bool_)
+        if clashing is not None:
+            kept_off = [bool(content) and bool(clashing[list(content)].any()) for content in self.content]
+            open_rows &= ~np.array(kept_off, dtype=np.bool_)
         rows = np.flatnonzero(open_rows)
         if not pods or not len(rows):
             return []
