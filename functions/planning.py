@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 from itertools import islice
 
 import orjson
@@ -20,7 +21,7 @@ from shared.adapters.protocols import ClusterApi
 from shared.bulk import unpack
 from shared.explaining import explain
 from shared.gang_members import gang_name, role_name
-from shared.gangs import carried_out
+from shared.gangs import withheld
 from shared.ledger import lesson_entry, moment, planning_ledger
 from shared.model import (
     Config,
@@ -46,6 +47,8 @@ MOST_READ = 200  # pods read one by one; beyond that, one list of all pods witho
 VM_CHUNK = 8  # stand-alone VMs per growth: each has an operation of its own to await
 SET_CHUNK = 100  # scale set VMs per growth: what a placement group takes, and few enough to name in the ledger
 WAITING = "DisruptionBudget"  # how `shared.retirement` begins the reason of a node that has to wait its turn
+MOST_NARROWED = 4  # plans for gangs that need pools which only observe; each sorts some of them out
+UNDECIDED = "more gangs need nodes of pools that only observe than one plan sorts out"
 MOST_STARTS = 24  # of growths, and of retirements, per plan: an order has 32 kB; the next plan goes on
 MOST_LESSONS = 4  # told to the ledger per plan: they have some kilobytes each, and nobody waits for them
 STATUS_UNSERVED = 20
@@ -66,7 +69,7 @@ def make_plan(world: World, order: Json) -> Json:
     view = arrivals.without_arrived(known, settled, snapshot)
     now = moment(order["now"])
     ledger = planning_ledger(view, now)
-    decided = plan(snapshot, config, ledger, now)
+    snapshot, decided = _decide(snapshot, config, ledger, now)
     opening = openings(snapshot, config, decided, may_grow, MOST_NOMINATED)
     if decided.deltas:
         decided = replace(decided, served=explain(decided, snapshot, config, ledger, now, STATUS_SERVED))
@@ -77,12 +80,30 @@ def make_plan(world: World, order: Json) -> Json:
     return made
 
 
+def _decide(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> tuple[Snapshot, Plan]:
+    """The plan; where only some pools are acted on, without gangs that these alone would start in part."""
+    acting = {pool.name for pool in config.pools if may_grow(pool)}
+    decided = plan(snapshot, config, ledger, now)
+    if not acting:
+        return snapshot, decided
+    for _ in range(MOST_NARROWED):
+        narrowed = withheld(decided, snapshot, acting)
+        if narrowed is snapshot:
+            return snapshot, decided
+        snapshot = narrowed
+        decided = plan(snapshot, config, ledger, now)
+    gangs = (replace(gang, problem=gang.problem or UNDECIDED) for gang in snapshot.gangs)
+    snapshot = replace(snapshot, gangs=tuple(gangs))
+    return snapshot, plan(snapshot, config, ledger, now)
+
+
 def verify_pending(world: World, order: Json) -> Json:
     """Read again the pods that nodes are to be bought for: {"dropped", "snapshot"}, without those that are gone."""
     snapshot = world.snapshot(order["cluster"], order["snapshot"])
     wanted = _bought_for(world.document(order["cluster"], order["plan"]))
     api = world.api(order["cluster"])
-    sample = [pod for group in snapshot.pending for pod in _sample(group, wanted)]
+    whole = _gangs_bought_for(snapshot, wanted)
+    sample = [pod for group in snapshot.pending for pod in _sample(group, wanted, whole)]
     if len(sample) <= MOST_READ and all(_waits(api, pod) for pod in sample):
         return {"dropped": 0}
     waiting = _waiting_now(api)
@@ -116,9 +137,7 @@ def _news(decided: Plan, known: Json) -> Json:
 
 def _to_begin(order: Json, config: Config, snapshot: Snapshot, ledger: Ledger, decided: Plan) -> Json:
     name = f"{operation_id(order['cluster'], order['holder'], str(order['generation']))}.json"
-    acting = {pool.name for pool in config.pools if may_grow(pool)}
-    bought = replace(decided, deltas=carried_out(decided, snapshot, acting))
-    growths = list(_growths(order, config, bought, ledger.failures))[:MOST_STARTS]
+    growths = list(_growths(order, config, decided, ledger.failures))[:MOST_STARTS]
     nodes = {node.name: node for node in snapshot.nodes}
     retirements = [
         _retirement(order, config, nodes[going.node], going.reason, name)
@@ -240,15 +259,23 @@ def _bought_for(document: Json) -> frozenset[tuple[str, str, str]]:
     )
 
 
-def _sample(group: PodClass, wanted: frozenset[tuple[str, str, str]]) -> list[PodRef]:
+def _sample(group: PodClass, wanted: frozenset[tuple[str, str, str]], whole: frozenset[str]) -> tuple[PodRef, ...]:
     """Up to SAMPLE pods that something is bought for, spread over the class: who was bound first stands together.
 
-    All of a gang, which one pod that is gone keeps from starting.
+    All pods of a gang: one that is gone may keep it from starting.
     """
-    named = [pod for pod in group.pods if (pod.namespace, pod.name, pod.uid) in wanted]
-    if group.shape.gang:
-        return named
+    if gang_name(group.shape.gang) in whole:
+        return group.pods
+    named = tuple(pod for pod in group.pods if (pod.namespace, pod.name, pod.uid) in wanted)
     return named[:: max(1, -(-len(named) // SAMPLE))]
+
+
+def _gangs_bought_for(snapshot: Snapshot, wanted: frozenset[tuple[str, str, str]]) -> frozenset[str]:
+    return frozenset(
+        gang_name(group.shape.gang)
+        for group in snapshot.pending
+        if group.shape.gang and any((pod.namespace, pod.name, pod.uid) in wanted for pod in group.pods)
+    )
 
 
 def _waiting_now(api: ClusterApi) -> frozenset[str]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from shared.allocation import Allocation, Question
-from shared.gang_members import gang_name, role_name
+from shared.gang_members import gang_name, role_name, title
 from shared.gang_needs import (
     Bound,
     Need,
@@ -35,7 +35,7 @@ from shared.gang_needs import (
     short,
     shortages,
 )
-from shared.model import Delta, Plan, PodClass, PodShape, Snapshot
+from shared.model import Plan, PodClass, PodShape, Snapshot
 from shared.pool_choice import PoolState, reasons
 
 MOST_TRIALS = 24
@@ -79,26 +79,32 @@ def serve(
     return _Serving(classes, snapshot, states, question, allocate).run()
 
 
-def carried_out(plan: Plan, snapshot: Snapshot, acting: Collection[str]) -> tuple[Delta, ...]:
-    """The plan's deltas in pools that are acted on, less nodes for gangs that would start in part by them alone."""
-    deltas = tuple(delta for delta in plan.deltas if delta.pool in acting)
-    if not snapshot.gangs or len(deltas) == len(plan.deltas):
-        return deltas
-    only_told = [node.pods for delta in plan.deltas if delta.pool not in acting for node in delta.nodes]
-    gone = {pod for pods in (*only_told, *(each.pods for each in plan.unserved)) for pod in pods}
-    have = running(snapshot)
-    member_of = {}
-    for place, pods in looking_for_room(snapshot):
-        name, role = gang_name(place), role_name(place)
-        member_of.update(dict.fromkeys(pods, name))
+def withheld(plan: Plan, snapshot: Snapshot, acting: Collection[str]) -> Snapshot:
+    """The snapshot with a problem for every gang that would start in part, were only these pools acted on.
+
+    The very same snapshot if there is none.
+    """
+    idle = [delta for delta in plan.deltas if delta.pool not in acting]
+    if not snapshot.gangs or not idle:
+        return snapshot
+    unbought = {pod: delta.pool for delta in idle for node in delta.nodes for pod in node.pods}
+    gone = {*unbought, *(pod for each in plan.unserved for pod in each.pods)}
+    have, lacking = running(snapshot), {}
+    for member, pods in looking_for_room(snapshot):
+        name, role = gang_name(member), role_name(member)
         roles = have.setdefault(name, {})
         roles[role] = roles.get(role, 0) + sum(pod not in gone for pod in pods)
-    broken = {gang.name for gang in snapshot.gangs if shortages(gang, have.get(gang.name, {}))}
-    kept = (
-        Delta(delta.pool, tuple(node for node in delta.nodes if {member_of.get(pod) for pod in node.pods} - broken))
-        for delta in deltas
-    )
-    return tuple(delta for delta in kept if delta.nodes)
+        if (pool := next((unbought[pod] for pod in pods if pod in unbought), None)) is not None:
+            lacking[name] = pool
+    broken = {
+        gang.name: f"{title(gang.name)} would need nodes of pool {lacking[gang.name]}, which only observes"
+        for gang in snapshot.gangs
+        if gang.name in lacking and shortages(gang, have[gang.name])
+    }
+    if not broken:
+        return snapshot
+    gangs = (replace(gang, problem=broken.get(gang.name, gang.problem)) for gang in snapshot.gangs)
+    return replace(snapshot, gangs=tuple(gangs))
 
 
 class _Serving:

@@ -35,12 +35,14 @@ RIGHTS = {
         rule("apps", ["daemonsets"], "list"),
         rule("", ["persistentvolumeclaims", "persistentvolumes"], "list"),
         rule("storage.k8s.io", ["storageclasses", "csinodes", "csidrivers", "volumeattachments"], "list"),
+        rule("scheduling.k8s.io", ["podgroups"], "list"),
     ],
     EXPORTER: [
         rule("", ["pods", "nodes"], "list", "watch"),
         rule("apps", ["daemonsets"], "list", "watch"),
         rule("", ["persistentvolumeclaims", "persistentvolumes"], "list", "watch"),
         rule("storage.k8s.io", ["storageclasses", "csinodes", "csidrivers", "volumeattachments"], "list", "watch"),
+        rule("scheduling.k8s.io", ["podgroups"], "list", "watch"),
     ],
 }
 LEASES = [rule("coordination.k8s.io", ["leases"], "get", "create", "update")]
