@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from shared.allocation import Allocation, Question
+from shared.allocation import Allocation, Effort, Question
 from shared.gang_members import gang_name, role_name, title
 from shared.gang_needs import (
     Bound,
@@ -53,7 +53,7 @@ MOST_STRIPS = 4
 MOST_EXPLAINED = 16
 """Hopeless gangs that are planned for alone, to say how far they get; further ones are told from the first plan."""
 
-Allocate = Callable[[Sequence[PodClass]], Allocation]
+Allocate = Callable[[Sequence[PodClass], Effort], Allocation]
 Order = Mapping[int, int]  # ranks of classes: of equal priority the larger goes first
 Told = dict[str, str]  # a reason for each pool
 
@@ -72,11 +72,12 @@ def serve(
     states: Sequence[PoolState],
     question: Callable[[Sequence[PodClass]], Question],
     allocate: Allocate,
+    effort: Effort,
 ) -> Served:
-    """`allocate` with every gang served whole or not at all."""
+    """`allocate` with every gang served whole or not at all; `effort` goes into plans that may be the last one."""
     if not any(each.shape.gang for each in classes):
-        return Served(allocate(classes))
-    return _Serving(classes, snapshot, states, question, allocate).run()
+        return Served(allocate(classes, effort))
+    return _Serving(classes, snapshot, states, question, allocate, effort).run()
 
 
 def withheld(plan: Plan, snapshot: Snapshot, acting: Collection[str]) -> Snapshot:
@@ -115,9 +116,10 @@ class _Serving:
         states: Sequence[PoolState],
         question: Callable[[Sequence[PodClass]], Question],
         allocate: Allocate,
+        effort: Effort,
     ) -> None:
         self._classes, self._states = classes, states
-        self._question, self._allocate = question, allocate
+        self._question, self._allocate, self._effort = question, allocate, effort
         self._needs = needs_of(classes, snapshot)
         self._singles = [row for row, each in enumerate(classes) if not each.shape.gang]
         self._told: dict[int, Told] = {}
@@ -244,14 +246,14 @@ class _Serving:
     def _together(self, gangs: Collection[Need]) -> Allocation:
         """Everybody but the gangs that are out, all alike."""
         rows = sorted([*self._singles, *(row for need in gangs for row in need.all_rows())])
-        return self._planned([(row, self._classes[row]) for row in rows])
+        return self._planned([(row, self._classes[row]) for row in rows], self._effort)
 
     def _alone(self, need: Need) -> Allocation:
-        return self._planned([(row, self._classes[row]) for row in need.all_rows()])
+        return self._planned([(row, self._classes[row]) for row in need.all_rows()], Effort.FIRST)
 
     def _gangs_first(self, gangs: Collection[Need]) -> Allocation:
         needed = self._needed(gangs)
-        return self._planned([*needed, *self._others(gangs, needed)])
+        return self._planned([*needed, *self._others(gangs, needed)], self._effort)
 
     def _required_only(self, gangs: Collection[Need]) -> Allocation:
         """What these gangs need, and whoever is more urgent than one of them."""
@@ -259,7 +261,7 @@ class _Serving:
         least = min((part.shape.priority for _, part in needed), default=0)
         least -= least % len(self._classes)
         urgent = [each for each in self._others(gangs, needed) if each[1].shape.priority > least]
-        return self._planned([*needed, *urgent])
+        return self._planned([*needed, *urgent], Effort.FIRST)
 
     def _needed(self, gangs: Collection[Need]) -> list[tuple[int, PodClass]]:
         return [
@@ -282,10 +284,10 @@ class _Serving:
         priority = (2 * whole.shape.priority + first) * len(self._classes) + rank
         return PodClass(replace(whole.shape, priority=priority), pods)
 
-    def _planned(self, parts: Sequence[tuple[int, PodClass]]) -> Allocation:
+    def _planned(self, parts: Sequence[tuple[int, PodClass]], effort: Effort) -> Allocation:
         """The allocation of these parts of classes, told by class; pods that are in no part are left."""
         rows = [row for row, _ in parts]
-        answer = self._allocate([part for _, part in parts]) if parts else Allocation({}, [], [])
+        answer = self._allocate([part for _, part in parts], effort) if parts else Allocation({}, [], [])
         left = [len(each.pods) for each in self._classes]
         for (row, part), rest in zip(parts, answer.left, strict=True):
             left[row] -= len(part.pods) - rest

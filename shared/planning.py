@@ -52,7 +52,8 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, effo
         snapshot,
         states,
         lambda some: Question(some, sites, states),
-        lambda some: allocate(some, sites, states, around, effort=effort) if some else Allocation({}, [], []),
+        lambda some, much: allocate(some, sites, states, around, effort=much) if some else Allocation({}, [], []),
+        effort,
     )
     allocation = prefer(served.allocation, classes, sites, states)
     refs = [_Queue(each.pods) for each in classes]

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from exporter.cache import ClusterCache
-from exporter.reflector import Reflector
+from exporter.reflector import optional
 from exporter.view import ClusterView
 from shared.adapters.errors import NotFound, Refused, Unreachable
 from shared.adapters.pod_groups import pod_groups_of
@@ -16,7 +16,7 @@ from shared.config import parse_config
 from shared.gang_members import NATIVE, PATHS, VOLCANO
 from shared.projection import project
 from tests.exporter.fakes import FakeCluster, at, node, pod
-from tests.exporter.harness import POOLS
+from tests.exporter.harness import POOLS, Rig
 
 CONFIG = parse_config(POOLS)
 NATIVE_PATH = PATHS[NATIVE]
@@ -84,7 +84,7 @@ def test_the_view_equals_the_projection_of_the_whole_cache(seed: int) -> None:
 @pytest.mark.parametrize("error", [NotFound("404"), Refused("podgroups is forbidden")])
 def test_an_api_that_is_not_served_or_not_allowed_counts_as_empty(error: Exception) -> None:
     cluster, cache = FakeCluster(), ClusterCache()
-    reflector = Reflector(cluster, NATIVE_PATH, cache.pod_groups[NATIVE], optional=True)
+    reflector = optional(cluster, NATIVE_PATH, cache.pod_groups[NATIVE])
     cluster.fail = [error]
     assert reflector.sync_once(1) is False
     assert reflector.synced
@@ -96,7 +96,7 @@ def test_an_api_that_is_not_served_or_not_allowed_counts_as_empty(error: Excepti
 
 def test_objects_whose_definition_is_taken_away_are_forgotten() -> None:
     cluster, cache = FakeCluster(), ClusterCache()
-    reflector = Reflector(cluster, NATIVE_PATH, cache.pod_groups[NATIVE], optional=True)
+    reflector = optional(cluster, NATIVE_PATH, cache.pod_groups[NATIVE])
     cluster.put(f"{NATIVE_PATH}/work/x", group("x", 0, 2))
     reflector.sync_once(1)
     cluster.fail = [NotFound("404")]
@@ -106,7 +106,7 @@ def test_objects_whose_definition_is_taken_away_are_forgotten() -> None:
 
 def test_an_outage_is_no_absence() -> None:
     cluster, cache = FakeCluster(), ClusterCache()
-    reflector = Reflector(cluster, NATIVE_PATH, cache.pod_groups[NATIVE], optional=True)
+    reflector = optional(cluster, NATIVE_PATH, cache.pod_groups[NATIVE])
     cluster.fail = [Unreachable("reset")]
     with pytest.raises(Unreachable):
         reflector.sync_once(1)
@@ -130,3 +130,21 @@ def test_a_group_that_may_not_be_listed_leaves_the_reason_to_the_gang() -> None:
     cluster.fail = [Refused("podgroups is forbidden")]
     assert pod_groups_of(cluster, [of_volcano]) == {}
     assert cluster.requests == [f"list {PATHS[VOLCANO]}"]
+
+
+class Bare(FakeCluster):
+    """A cluster without any of the group APIs."""
+
+    def list(self, path: str, **selectors: str) -> tuple[list[Json], str]:
+        if path in PATHS.values():
+            self.requests.append(f"list {path}")
+            raise NotFound(path)
+        return super().list(path, **selectors)
+
+
+def test_an_exporter_in_a_cluster_without_such_apis_announces_pods_and_asks_once_a_minute() -> None:
+    rig = Rig(cluster=Bare())
+    rig.cluster.put("/api/v1/namespaces/work/pods/a", pod("a"))
+    rig.to(130)
+    assert rig.topic.events
+    assert rig.cluster.requests.count(f"list {NATIVE_PATH}") == 3
