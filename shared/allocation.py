@@ -171,7 +171,7 @@ class Problem:
     def by_size(self, rows: Sequence[int]) -> list[int]:
         """Rows by priority, then the largest first."""
         rooms = np.concatenate([self.site_rooms, self.market.rooms])
-        sizes = (self.needs / np.maximum(rooms.max(axis=0), 1.0)).max(axis=1)
+        sizes = (self.needs / np.maximum(rooms.max(axis=0, initial=1.0), 1.0)).max(axis=1)
         return sorted(rows, key=lambda row: (-self.priorities[row], -float(sizes[row]), row))
 
     def worth(self, counts: Counts, open_pools: Mask | None = None) -> Vector:

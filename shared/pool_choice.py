@@ -15,6 +15,7 @@ from shared.packing import Market, Mask, Rows, Vector
 from shared.template_node import Template, template_refusal
 
 _FREE_OF_CHARGE = 1e-6  # per hour, so that worth for the price stays a number
+_DEAREST = 1e9  # per hour; beyond it is a slip, and sums of prices would not stay exact
 _BEYOND = 10.0  # a pool of unknown price counts as that much dearer, for its size, than the dearest known one
 
 
@@ -48,9 +49,9 @@ def pool_states(
 
 
 def known_price(pool: Pool) -> float | None:
-    """The pool's price per hour, if it is one; a price that is no finite, non-negative number is as good as none."""
+    """The pool's price per hour, if it is one; one that is negative, or no number anybody pays, is as good as none."""
     price = pool.price
-    return price if price is not None and isfinite(price) and price >= 0 else None
+    return price if price is not None and isfinite(price) and 0 <= price <= _DEAREST else None
 
 
 def effective_prices(pools: Sequence[Pool], rooms: Matrix) -> Vector:
