@@ -16,10 +16,12 @@ import orjson
 
 from local.cli_input import read_pools, whole_number, writable_folder
 from local.errors import DONE, VIOLATIONS, UserError
+from local.machines import BootTimes
 from local.system.history import boot_times
 from local.system.picture import draw
 from local.system.records import RunRecord
 from local.system.report import percentile, report
+from local.system.stand_ins import Behaviour
 from local.system.trace import DENSE_DAYS, TracePod, read_trace
 from local.system.virtual import VirtualSystem
 from shared.model import Config
@@ -42,6 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--days", type=float, default=DENSE_DAYS, help=f"how much of the trace to replay; default {DENSE_DAYS}"
     )
+    parser.add_argument(
+        "--startup-taint",
+        action="store_true",
+        help="nodes register with the startup taint, so that pods are nominated to them before they are opened",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,11 +61,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"{arguments.trace}: no pod arrives within {arguments.days:g} days: give more with --days")
     directory = writable_folder(arguments.report, "--report")
     began = time.perf_counter()
-    system = VirtualSystem(text, seed=arguments.seed)
+    boot = BootTimes(startup_taint=arguments.startup_taint)
+    system = VirtualSystem(text, seed=arguments.seed, behaviour=Behaviour(boot=boot))
     simulate(system, pods)
     boots = boot_times(system.stand_ins)
-    boot = {"p50": round(percentile(boots, 0.5), 3), "max": round(max(boots, default=0.0), 3)}
-    record = system.record(extra={"gpu": gpu_use(pods), "boot_s": boot})
+    booted = {"p50": round(percentile(boots, 0.5), 3), "max": round(max(boots, default=0.0), 3)}
+    record = system.record(extra={"gpu": gpu_use(pods), "boot_s": booted})
     figures = report(record)
     _write(directory, figures, record, f"{arguments.trace.name}, {len(pods)} pods, seed {arguments.seed}")
     sys.stdout.writelines(f"{line}\n" for line in summary(figures, config, directory, time.perf_counter() - began))

@@ -74,8 +74,14 @@ def openings(
     ]
     if not ready:
         return ()
-    guests = _guests(snapshot, plan, {node.name for node, _ in ready}, most)
+    guests = _guests(snapshot, plan, {node.name for node, _ in ready}, most) if _order_matters(snapshot) else {}
     return tuple(_opening(node, guests.get(node.name, ())) for node, _ in ready)
+
+
+def _order_matters(snapshot: Snapshot) -> bool:
+    """Pods that are all alike fill their nodes in any order: greed can't go wrong, and the patches are saved."""
+    shapes = {each.shape for each in snapshot.pending}
+    return len(shapes) > 1 or any(shape.near or shape.apart or shape.spread for shape in shapes)
 
 
 def _opening(node: NodeView, guests: Sequence[Guest]) -> Opening:

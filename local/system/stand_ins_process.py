@@ -39,7 +39,7 @@ NOT_REACHED = 502
 BRISK = Behaviour(
     arm=ArmLatencies.brisk(),
     quirks=Quirks(),
-    boot=BootTimes(boot=(1.0, 2.5)),
+    boot=BootTimes(boot=(1.0, 2.5), startup_taint=True),
     cluster=Timing(node_ready=(0.2, 0.5), pod_start=(0.2, 0.8), pod_stop=(0.1, 0.4), node_silence=10.0),
 )
 """A cluster that people can watch: everything some ten times faster than in Azure."""

@@ -85,6 +85,10 @@ def test_when_not_all_can_be_nominated_the_largest_are():
     ]  # fmt: skip
 
 
+def test_pods_that_are_all_alike_need_no_nomination():
+    assert guests(opened(pods("same", 4, SMALL), nodes=[starting("n1")])) == {"n1": []}
+
+
 def test_a_nomination_to_a_node_that_is_gone_may_be_replaced_and_no_other():
     gone = replace(pods("gone", 1, SMALL), nominated="vanished")
     full = replace(pods("full", 1, LARGE), nominated="n2")
