@@ -6,6 +6,7 @@ from functions.durable import Json, Orchestration, Registry, Starter, Steps, sta
 from functions.waiting import attempt, ledger, once
 
 ROUNDS = 5  # plans per history
+_BEGUN = ("growths", "retirements", "recalls", "limit", "spare", "join_timeout")
 _TOLD = ("settled", "learnt", "lease", "idle_waiting")  # by a planner to the ledger, when it gives the lead back
 FIRST_LEASE = 180.0  # seconds; what a leader gets before it has read the pools file
 
@@ -70,9 +71,9 @@ def _verified(context: Orchestration, order: Json, made: Json) -> Steps[Json]:
 
 
 def _begun(context: Orchestration, order: Json, made: Json) -> Steps[Json]:
-    if not made["growths"] and not made["retirements"]:
+    if not made["growths"] and not made["retirements"] and not made.get("recalls"):
         return {"growths": 0, "retirements": 0}
-    fields = {name: made[name] for name in ("growths", "retirements", "limit", "spare", "join_timeout")}
+    fields = {name: made[name] for name in _BEGUN}
     begun = yield from ledger(context, order, "begin", holder=order["holder"], **fields)
     starts = [
         *(_start(order, "grow_pool", growth, made) for growth in made["growths"] if growth["op"] in begun["growths"]),
@@ -82,8 +83,14 @@ def _begun(context: Orchestration, order: Json, made: Json) -> Steps[Json]:
             if going["op"] in begun["retirements"]
         ),
     ]
+    if len(begun["recalls"]) < len(made["recalls"]) and "*" not in begun["refused"]:
+        starts.append(
+            replan({**order, "op": made["plan"].removesuffix(".json")})
+        )  # gone too far: others must be bought
     if starts:
         yield from once(context, "start_sagas", {"starts": starts})
+    if begun["recalls"]:
+        yield from attempt(context, "recall_nodes", {"cluster": order["cluster"], "nodes": begun["recalls"]})
     return {"growths": len(begun["growths"]), "retirements": len(begun["retirements"]), "refused": begun["refused"]}
 
 

@@ -144,12 +144,14 @@ def _to_begin(order: Json, config: Config, snapshot: Snapshot, ledger: Ledger, d
         for going in decided.retirements
         if _may_go(config, nodes.get(going.node))
     ][:MOST_STARTS]
+    acting = {pool.name for pool in config.pools if may_grow(pool)}
     ours = [node for node in snapshot.nodes if node.pool]
     counts = Counter(node.pool for node in ours)
     return {
         "plan": name,
         "growths": growths,
         "retirements": retirements,
+        "recalls": [placed.target for placed in decided.reuse if nodes[placed.target].pool in acting][:MOST_STARTS],
         "limit": max(1, int(len(ours) * config.scale_down.max_parallel_fraction)),
         "spare": {pool.name: max(0, counts[pool.name] - pool.minimum) for pool in config.pools},
         "join_timeout": config.timing.node_join_timeout,
@@ -200,14 +202,14 @@ def _retirement(order: Json, config: Config, node: NodeView, reason: str, plan_n
 
 def _store(world: World, order: Json, config: Config, decided: Plan, made: Json, opening: tuple[Opening, ...]) -> None:
     """The whole plan where somebody will read it again; its summary always, for status."""
-    if made["growths"] or made["retirements"] or opening:
+    if made["growths"] or made["retirements"] or made["recalls"] or opening:
         document = orjson.loads(orjson.dumps(decided, default=list))
         more = {"made_at": order["now"], "openings": orjson.loads(orjson.dumps(opening))}
         world.put_document(order["cluster"], made["plan"], {**document, **more})
     summary = summary_of(decided, config, order["now"], made["snapshot"])
     world.put_document(order["cluster"], LATEST, summary)
-    if decided.deltas or decided.unserved or decided.retirements:
-        said = {name: summary[name] for name in ("mode", "deltas", "retirements", "unserved_pods")}
+    if decided.deltas or decided.unserved or decided.retirements or decided.reuse:
+        said = {name: summary[name] for name in ("mode", "deltas", "reuse", "retirements", "unserved_pods")}
         tell("planned", cluster=order["cluster"], plan=made["plan"], **said)
 
 
@@ -220,6 +222,7 @@ def summary_of(decided: Plan, config: Config, now: str, snapshot: str) -> Json:
         "snapshot": snapshot,
         "deltas": {delta.pool: delta.add for delta in decided.deltas},
         "top_up": dict(decided.top_up),
+        "reuse": {placed.target: len(placed.pods) for placed in decided.reuse},
         "retirements": {going.node: going.reason for going in decided.retirements},
         "kept": dict(decided.kept),
         "fits_existing": sum(len(placed.pods) for placed in decided.fits_existing),

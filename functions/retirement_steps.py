@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functions import nodes
 from functions.durable import Registry
-from functions.outcomes import Busy, Json, no, tell
+from functions.outcomes import LOG, Busy, Json, no, tell
 from functions.world import World, may_grow, may_retire
 from shared.adapters.errors import NotFound, StaleWrite
 from shared.adapters.protocols import ClusterApi, Compute, Instance
-from shared.ledger import moment
+from shared.ledger import RECALL_REASON, moment
 from shared.model import Pool
 from shared.names import EVICTING_AT_ANNOTATION
 from shared.provider_id import parse
@@ -23,10 +23,12 @@ def cordon_node(world: World, order: Json) -> Json:
     api = world.api(order["cluster"])
     node = nodes.read_node(api, order)
     nodes.refuse_foreign(node, order["op"])
+    _refuse_recalled(world, order)
     expected = _expected_pods(world, order)
     _refuse_busy(api, order["node"], expected)
     _refuse_stuck_disks(_instance_of(world, pool, node))
     nodes.cordon(api, order)
+    _refuse_recalled(world, order)
     return _load(api, order, expected)
 
 
@@ -46,6 +48,7 @@ def drain_pass(world: World, order: Json) -> Json:
     if order.get("grace_until"):
         return _forced_pass(world, order)
     _shrinking(world, order)
+    _refuse_recalled(world, order)
     api = world.api(order["cluster"])
     _refuse_lost(nodes.read_node(api, order), order)
     load = nodes.load_of(api, order["node"])
@@ -110,6 +113,36 @@ def finish_eviction(world: World, order: Json) -> Json:
     return {"gone": True}
 
 
+def recall_nodes(world: World, order: Json) -> Json:
+    """{cluster, nodes: [{node, op}]}: what the ledger has called back goes back to work; {"opened"}.
+
+    The verdict is stored first: a saga that has yet to cordon its node finds it before and after it does. One that is
+    past that finds its cordon gone. A node that can't be written to now is opened by its own saga.
+    """
+    api, opened = world.api(order["cluster"]), 0
+    for each in order["nodes"]:
+        verdict = {"node": each["node"], "pool": each["pool"], "op": each["op"], "at": order["now"]}
+        world.put_document(
+            order["cluster"], _verdict(each["node"]), {**verdict, "kept": RECALL_REASON, "recalled": True}
+        )
+        try:
+            opened += nodes.uncordon(api, each["node"], each["op"])
+        except StaleWrite as error:
+            LOG.warning("node %s is called back, but not opened yet: %s", each["node"], error.message)
+        tell("node called back", cluster=order["cluster"], node=each["node"], op=each["op"])
+    return {"opened": opened}
+
+
+def _verdict(node: str) -> str:
+    return f"nodes/{node}.json"
+
+
+def _refuse_recalled(world: World, order: Json) -> None:
+    verdict = world.document_or(order["cluster"], _verdict(order["node"]), {})
+    if verdict.get("recalled") and verdict["op"] == order["op"]:
+        raise Busy("recalled", RECALL_REASON)
+
+
 def keep_node(world: World, order: Json) -> Json:
     """Undo our cordon, and keep the reason where `status` finds it. Undoing is done in every mode: it takes back.
 
@@ -117,7 +150,7 @@ def keep_node(world: World, order: Json) -> Json:
     """
     world.put_document(
         order["cluster"],
-        f"nodes/{order['node']}.json",
+        _verdict(order["node"]),
         {"node": order["node"], "pool": order["pool"], "op": order["op"], "at": order["now"], "kept": order["why"]},
     )
     if order.get("going"):
@@ -275,6 +308,14 @@ def registry(world: World) -> Registry:
 
     made = Registry()
     made.activity(
-        world, cordon_node, cordon_evicting, drain_pass, delete_node_vm, finish_retirement, finish_eviction, keep_node
+        world,
+        cordon_node,
+        cordon_evicting,
+        drain_pass,
+        delete_node_vm,
+        finish_retirement,
+        finish_eviction,
+        keep_node,
+        recall_nodes,
     )
     return made

@@ -8,7 +8,7 @@ from functions.admission import replan
 from functions.durable import Json, Orchestration, Steps
 from functions.outcomes import LATER, STALE, THROTTLED, no
 from functions.waiting import attempt, clock, draw, finished, ledger, lock, once, pause, unlock, until
-from shared.ledger import stamp
+from shared.ledger import RECALL_REASON, stamp
 
 RETIREMENT_REQUESTS = 15
 COOLDOWN = 600.0  # seconds before a node that stayed is tried again: its reason seldom goes sooner
@@ -78,10 +78,13 @@ def _removed(context: Orchestration, order: Json) -> Steps[Json]:
     Azure may accept a deletion and fail it; volumes may take long to be detached, and the lock is not held meanwhile.
     """
     locked = yield from lock(context, order)
+    if locked.get("recalled"):
+        return no("recalled", RECALL_REASON)
     if not locked["granted"]:
         return no("locked", f"pool {order['pool']} stayed locked", again=True)
     deleted: Json = yield from once(context, "delete_node_vm", order)
-    noted = {"deleting": order["node"]} if deleted["ok"] else {}
+    unsure = not deleted["ok"] and deleted["kind"] in (LATER, THROTTLED)  # Azure may have taken it all the same
+    noted = {} if unsure else {"deleting" if deleted["ok"] else "draining": order["node"]}
     yield from unlock(context, order, **noted)
     if not deleted["ok"]:
         return {**deleted, "again": deleted["kind"] in PASSING}

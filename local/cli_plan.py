@@ -142,7 +142,7 @@ def _price(price: float | None) -> str:
 
 
 def _placements(plan: Plan) -> tuple[Placement, ...]:
-    return plan.fits_existing + plan.fits_upcoming
+    return plan.fits_existing + plan.fits_upcoming + plan.reuse
 
 
 def _names(pods: tuple[PodRef, ...]) -> list[str]:

@@ -68,8 +68,10 @@ def _decided(plan: Json) -> Iterator[str]:
         yield f"{_may(plan, pool, 'adds', 'would add')} {_nodes(number)} to {pool}"
     for pool, number in plan["top_up"].items():
         yield f"{_may(plan, pool, 'adds', 'would add')} {_nodes(number)} to {pool}, to reach its minimum"
+    for node, pods in plan.get("reuse", {}).items():
+        yield f"calls back {node}, which was on its way out, for {pods} pod" + "s" * (pods != 1)
     yield from (f"retires {node}: {reason}" for node, reason in plan["retirements"].items())
-    if not (plan["deltas"] or plan["top_up"] or plan["retirements"]):
+    if not (plan["deltas"] or plan["top_up"] or plan["retirements"] or plan.get("reuse")):
         yield "nothing to add and nothing to retire"
 
 

@@ -33,7 +33,7 @@ def explain(
     classes = demand(snapshot)
     number_of = {pod: number for number, each in enumerate(classes) for pod in each.pods}
     groups = [
-        *_groups(Supply.THERE, [(each.target, each.pods) for each in made.fits_existing], number_of),
+        *_groups(Supply.THERE, [(each.target, each.pods) for each in (*made.fits_existing, *made.reuse)], number_of),
         *_groups(Supply.COMING, [(each.target, each.pods) for each in made.fits_upcoming], number_of),
     ]
     if not made.deltas:

@@ -40,7 +40,12 @@ INTENDED = "intended"
 ASKED = "asked"
 ARRIVING = "arriving"
 DRAINING = "draining"
+REMOVING = "removing"  # under the pool's lock, about to ask Azure: nobody may call the node back any more
 DELETING = "deleting"
+RECALLED = "recalled"  # told to stay: pods need it; its saga ends at its next look
+EVICTING = "evicting"  # goes whether we plan it or not
+
+RECALL_REASON = "called back: pods needed it"
 
 
 class LedgerError(ValueError):
@@ -187,14 +192,22 @@ def planning_ledger(view: Json, now: datetime | None = None) -> Ledger:
     """The planner's picture of a view; nodes that are left alone for a while are among it if `now` is given."""
     view = unpack(view)
     growths = [_growth(entry) for entry in view.get("growths", {}).values()]
+    cooling = _cooling(view, now) if now is not None else {}
     return Ledger(
         upcoming=tuple(Upcoming(g.pool, g.outstanding, moment(g.deadline)) for g in growths if g.outstanding > 0),
         failures=tuple(_memory(entry) for entry in view.get("failures", ())),
-        retiring=frozenset(view.get("retirements", {})),
-        deleting=frozenset(node for node, going in view.get("retirements", {}).items() if going["stage"] == DELETING),
-        cooling=_cooling(view, now) if now is not None else {},
+        retiring=frozenset(view.get("retirements", {})) - _leaving(view, RECALLED),
+        deleting=_leaving(view, DELETING),
+        cooling=cooling,
+        recallable=_leaving(view, DRAINING),
+        recalled=_leaving(view, RECALLED) | {node for node, why in cooling.items() if why == RECALL_REASON},
         learnt={pool: _lesson(entry) for pool, entry in view.get("learnt", {}).items()},
     )
+
+
+def _leaving(view: Json, stage: str) -> frozenset[str]:
+    """The nodes with a saga that stands there."""
+    return frozenset(node for node, going in view.get("retirements", {}).items() if going["stage"] == stage)
 
 
 def _cooling(view: Json, now: datetime) -> dict[str, str]:
@@ -328,7 +341,7 @@ def _begin(ledger: ClusterLedger, order: Json) -> Json:
     """The leader starts what it has planned. A leader that lost its lease is refused everything: another one plans now,
     and both would buy."""
     if ledger.lead is None or ledger.lead.holder != order["holder"]:
-        return {"growths": [], "retirements": [], "refused": {"*": "the lead was taken over"}}
+        return {"growths": [], "retirements": [], "recalls": [], "refused": {"*": "the lead was taken over"}}
     refused: dict[str, str] = {}
     growths = [wish["op"] for wish in order.get("growths", ()) if _begin_growth(ledger, wish, order)]
     retirements = []
@@ -339,7 +352,21 @@ def _begin(ledger: ClusterLedger, order: Json) -> Json:
             continue
         ledger.retirements.setdefault(wish["node"], Leaving(wish["op"], wish["pool"], order["now"]))
         retirements.append(wish["op"])
-    return {"growths": growths, "retirements": retirements, "refused": refused}
+    recalls = [
+        {"node": node, "op": ledger.retirements[node].op, "pool": ledger.retirements[node].pool}
+        for node in order.get("recalls", ())
+        if _recall(ledger, node)
+    ]
+    return {"growths": growths, "retirements": retirements, "recalls": recalls, "refused": refused}
+
+
+def _recall(ledger: ClusterLedger, node: str) -> bool:
+    """Tell a saga that its node stays, if it has not gone too far: who holds its pool's lock may have asked Azure."""
+    leaving = ledger.retirements.get(node)
+    if leaving is None or leaving.stage not in (DRAINING, RECALLED):
+        return False
+    ledger.retirements[node] = replace(leaving, stage=RECALLED)
+    return True
 
 
 def _begin_growth(ledger: ClusterLedger, wish: Json, order: Json) -> bool:
@@ -360,7 +387,8 @@ def _retirement_problem(ledger: ClusterLedger, wish: Json, order: Json) -> str:
     cooling, known = ledger.cooling.get(wish["node"]), (ledger.epoch, ledger.sequence)
     if cooling is not None and not _passed(cooling.until, order["now"]) and not cooling.lifted(known):
         return f"stayed a short while ago: {cooling.reason}"
-    if sum(leaving.stage == DRAINING for leaving in ledger.retirements.values()) >= order["limit"]:
+    draining = sum(leaving.stage not in (DELETING, RECALLED) for leaving in ledger.retirements.values())
+    if draining >= order["limit"]:
         return f"{order['limit']} retirements are under way, which is as many as may be"
     leaving_pool = sum(leaving.pool == wish["pool"] for leaving in ledger.retirements.values())
     if leaving_pool >= order["spare"].get(wish["pool"], 0):
@@ -373,15 +401,19 @@ def _adopt(ledger: ClusterLedger, order: Json) -> Json:
     present = ledger.retirements.get(order["node"])
     if present is not None and present.op != order["op"]:
         return {"ok": False, "kind": "duplicate", "op": present.op}
-    ledger.retirements[order["node"]] = present or Leaving(order["op"], order["pool"], order["now"])
+    ledger.retirements[order["node"]] = present or Leaving(order["op"], order["pool"], order["now"], EVICTING)
     return {"ok": True}
 
 
 def _lock_pool(ledger: ClusterLedger, order: Json) -> Json:
     """The pool's write lock. `others`: growths of the pool that another saga may have asked Azure for and not seen end;
     while there are any, capacity without an instance may still be theirs. Growths go first: pods wait for them, and the
-    retirements of a busy evening would take the lock from one another for minutes."""
+    retirements of a busy evening would take the lock from one another for minutes. A retirement that was called back
+    gets no lock, and one that gets it can't be called back any more: `recalled` says so."""
     pool, holder, now = order["pool"], order["holder"], order["now"]
+    mine = _node_of(ledger, holder)
+    if mine and ledger.retirements[mine].stage == RECALLED:
+        return {"granted": False, "recalled": True}
     lock = ledger.locks.get(pool)
     if lock is not None and lock.holder != holder and not _passed(lock.deadline, now):
         return {"granted": False}
@@ -390,7 +422,14 @@ def _lock_pool(ledger: ClusterLedger, order: Json) -> Json:
     growth = ledger.growths.get(holder)
     others = sum(g.pool == pool and g.stage == ASKED and op != holder for op, g in ledger.growths.items())
     ledger.locks[pool] = Lock(holder, _after(now, order["seconds"]))
+    if mine and ledger.retirements[mine].stage == DRAINING:
+        ledger.retirements[mine] = replace(ledger.retirements[mine], stage=REMOVING)
     return {"granted": True, "others": others, "growth": asdict(growth) if growth else None}
+
+
+def _node_of(ledger: ClusterLedger, op: str) -> str:
+    """The node whose saga this is, or ""."""
+    return next((node for node, leaving in ledger.retirements.items() if leaving.op == op), "")
 
 
 def _growth_waits(ledger: ClusterLedger, pool: str, now: str) -> bool:
@@ -400,17 +439,18 @@ def _growth_waits(ledger: ClusterLedger, pool: str, now: str) -> bool:
 
 
 def _unlock_pool(ledger: ClusterLedger, order: Json) -> Json:
-    """Give the lock back, and note in the same breath what the write came to: `target` of the growth `holder`, or that
-    the node `deleting` now only waits for its VM to go."""
+    """Give the lock back, and note in the same breath what the write came to: `target` of the growth `holder`, that
+    the node `deleting` now only waits for its VM to go, or that Azure surely was not asked to delete `draining`'s."""
     lock = ledger.locks.get(order["pool"])
     if lock is not None and lock.holder == order["holder"]:
         del ledger.locks[order["pool"]]
     growth = ledger.growths.get(order["holder"])
     if growth is not None and order.get("target") is not None and growth.stage == INTENDED:
         ledger.growths[order["holder"]] = replace(growth, target=order["target"], stage=ASKED)
-    leaving = ledger.retirements.get(order.get("deleting", ""))
-    if leaving is not None:
-        ledger.retirements[order["deleting"]] = replace(leaving, stage=DELETING)
+    for stage in (DELETING, DRAINING):
+        leaving = ledger.retirements.get(order.get(stage, ""))
+        if leaving is not None and (stage == DELETING or leaving.stage == REMOVING):
+            ledger.retirements[order[stage]] = replace(leaving, stage=stage)
     return {"ok": True}
 
 
@@ -439,12 +479,15 @@ def _end_retirement(ledger: ClusterLedger, order: Json) -> Json:
     there are news; with `gone` (its uid) no older snapshot may bring it back. `again`: there is room now for idle nodes
     that had to wait."""
     leaving = ledger.retirements.get(order["node"])
+    recalled = False
     if leaving is not None and leaving.op == order["op"]:
         del ledger.retirements[order["node"]]
+        recalled = leaving.stage == RECALLED
     if order.get("kept"):
         until = _after(order["now"], order["cooldown"])
-        seen = (ledger.epoch, ledger.sequence) if order.get("stale") else None
-        ledger.cooling[order["node"]] = Cooling(until, order["kept"][:REASON_LENGTH], seen)
+        seen = (ledger.epoch, ledger.sequence) if order.get("stale") and not recalled else None
+        reason = RECALL_REASON if recalled else order["kept"][:REASON_LENGTH]
+        ledger.cooling[order["node"]] = Cooling(until, reason, seen)
         ledger.cooling = dict(list(ledger.cooling.items())[-COOLING_LIMIT:])
     if order.get("gone"):
         ledger.gone = dict([*ledger.gone.items(), (order["node"], order["gone"])][-GONE_LIMIT:])

@@ -422,6 +422,7 @@ class Ledger:
     `retiring`: names of nodes with a saga in flight, which are no supply, and count against the budget. `deleting`:
     those of them that only wait for Azure; they do not count, or a deletion that hangs would hold up all others.
     `cooling`: nodes whose retirement was given up a short while ago, and why. `learnt`: what was learnt, by pool.
+    `recallable`: those of `retiring` that may still be told to stay; `recalled` were told so, and are supply again.
     """
 
     upcoming: tuple[Upcoming, ...] = ()
@@ -430,6 +431,8 @@ class Ledger:
     deleting: frozenset[str] = frozenset()
     cooling: Mapping[str, str] = field(default_factory=dict)
     learnt: Mapping[str, Learnt] = field(default_factory=dict)
+    recallable: frozenset[str] = frozenset()
+    recalled: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -511,13 +514,14 @@ class Served:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Decided, not yet done. `kept` names each idle candidate that stays, with the reason; `top_up` fills pools below
-    their minimum (nodes that serve no pod yet, hence not among the deltas). `served` is filled in by
-    `shared.explaining`, for those who show or store a plan. `learnt`: the pools' nodes as they really are, as far as
-    that is known."""
+    their minimum (nodes that serve no pod yet, hence not among the deltas). `reuse`: nodes that were on their way out
+    and are called back instead. `served` is filled in by `shared.explaining`, for those who show or store a plan.
+    `learnt`: the pools' nodes as they really are, as far as that is known."""
 
     deltas: tuple[Delta, ...] = ()
     fits_existing: tuple[Placement, ...] = ()
     fits_upcoming: tuple[Placement, ...] = ()
+    reuse: tuple[Placement, ...] = ()
     unserved: tuple[Unserved, ...] = ()
     retirements: tuple[Retirement, ...] = ()
     kept: Mapping[str, str] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain, islice
 
@@ -29,6 +30,7 @@ from shared.nominations import Held, settle
 from shared.placing import allocate
 from shared.pool_choice import PoolState, known_price, pool_states, reasons
 from shared.preferring import prefer
+from shared.recalling import as_called_back, reserve, with_least
 from shared.supply import Site, bystanders, late_resources, present, sites_of
 from shared.template_node import template_of
 
@@ -40,24 +42,18 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, effo
 
     Pools that only observe are planned like the others; whether to act is for those who carry the plan out.
     """
+    snapshot = as_called_back(snapshot, ledger)
     states = pools_now(snapshot, config, ledger, now)
     templates = {state.pool.name: state.template for state in states}
     learnt = {state.pool.name: lesson for state in states if (lesson := state.template.learnt)}
     sites = sites_of(snapshot, config, ledger, templates, now)
     snapshot, sites, held = settle(snapshot, sites)
     classes = demand(snapshot)
-    around = bystanders(snapshot, sites) if any(has_rules(each.shape) for each in classes) else []
-    served = gangs.serve(
-        classes,
-        snapshot,
-        states,
-        lambda some: Question(some, sites, states),
-        lambda some, much: allocate(some, sites, states, around, effort=much) if some else Allocation({}, [], []),
-        effort,
-    )
+    served, sites = _served(snapshot, classes, sites, states, reserve(snapshot, config, ledger), effort)
     allocation = prefer(served.allocation, classes, sites, states)
     refs = [_Queue(each.pods) for each in classes]
-    fits_existing, fits_upcoming = _placements(allocation, sites, classes, refs)
+    fits_existing, fits_upcoming, reuse = _placements(allocation, sites, classes, refs)
+    ledger = replace(ledger, retiring=ledger.retiring - {placed.target for placed in reuse})
     deltas = _deltas(allocation, states, refs)
     added = {delta.pool: delta.add for delta in deltas}
     top_up = _top_up(snapshot, states, sites, ledger, added)
@@ -67,6 +63,7 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, effo
         deltas=deltas,
         fits_existing=fits_existing,
         fits_upcoming=fits_upcoming,
+        reuse=reuse,
         unserved=tuple(_unserved(served, classes, refs, states, added)),
         retirements=going.retirements,
         kept=going.kept,
@@ -78,6 +75,43 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, effo
             *islice(late_resources(snapshot, config, now), _MOST_LATE),
         ),
         learnt=learnt,
+    )
+
+
+def _served(
+    snapshot: Snapshot,
+    classes: Sequence[PodClass],
+    sites: Sequence[Site],
+    states: Sequence[PoolState],
+    back: list[Site],
+    effort: Effort,
+) -> tuple[gangs.Served, list[Site]]:
+    """Who is served where, and the sites: among them those of the nodes `back` that are better called back."""
+
+    def attempt(more: Sequence[Site]) -> tuple[Mapping[int, object], tuple[int, float]]:
+        allocation = _attempt(snapshot, classes, [*sites, *more], states, Effort.FIRST).allocation
+        price = Question(classes, [*sites, *more], states).price(allocation) if allocation.bought else 0.0
+        return allocation.on_sites, (sum(allocation.left), price)
+
+    places = [*sites, *(with_least(back, len(sites), attempt) if back and classes else ())]
+    return _attempt(snapshot, classes, places, states, effort), places
+
+
+def _attempt(
+    snapshot: Snapshot,
+    classes: Sequence[PodClass],
+    sites: Sequence[Site],
+    states: Sequence[PoolState],
+    effort: Effort,
+) -> gangs.Served:
+    around = bystanders(snapshot, sites) if any(has_rules(each.shape) for each in classes) else []
+    return gangs.serve(
+        classes,
+        snapshot,
+        states,
+        lambda some: Question(some, sites, states),
+        lambda some, much: allocate(some, sites, states, around, effort=much) if some else Allocation({}, [], []),
+        effort,
     )
 
 
@@ -147,19 +181,23 @@ def _drawn(refs: Sequence[_Queue], content: Mapping[int, int]) -> tuple[PodRef, 
 
 def _placements(
     allocation: Allocation, sites: Sequence[Site], classes: Sequence[PodClass], refs: Sequence[_Queue]
-) -> tuple[tuple[Placement, ...], tuple[Placement, ...]]:
-    """Who goes to nodes that are there, and who waits for those that are coming, or for something on them."""
+) -> tuple[tuple[Placement, ...], tuple[Placement, ...], tuple[Placement, ...]]:
+    """Who goes to nodes that are there; who waits for those that are coming, or for something on them; for whom nodes
+    are called back."""
     there: dict[str, list[PodRef]] = {}
     coming: dict[str, list[PodRef]] = {}
+    back: dict[str, list[PodRef]] = {}
     for number, content in sorted(allocation.on_sites.items()):
         site = sites[number]
         for row, count in sorted(content.items()):
             waits = site.coming or any(name in site.lacks for name, _ in classes[row].shape.requests)
-            (coming if waits else there).setdefault(site.target, []).extend(refs[row].draw(count))
-    return (
-        tuple(Placement(target, tuple(pods)) for target, pods in there.items()),
-        tuple(Placement(target, tuple(pods)) for target, pods in coming.items()),
-    )
+            kind = back if site.recalled else coming if waits else there
+            kind.setdefault(site.target, []).extend(refs[row].draw(count))
+    return _placed(there), _placed(coming), _placed(back)
+
+
+def _placed(pods: Mapping[str, Sequence[PodRef]]) -> tuple[Placement, ...]:
+    return tuple(Placement(target, tuple(found)) for target, found in pods.items())
 
 
 def _deltas(allocation: Allocation, states: Sequence[PoolState], refs: Sequence[_Queue]) -> tuple[Delta, ...]:

@@ -38,8 +38,8 @@ class Site:
 
     `target` names it in the plan; `coming` ones can't run anything yet, others nobody who asks for a resource that they
     still lack (`lacks`). `fresh` ones are a pool's of ours and hold nothing but DaemonSet pods, so they can still be
-    filled as if they were bought now. `idle` ones may go soon. `content` is what runs there, DaemonSet pods to come
-    included.
+    filled as if they were bought now. `idle` ones may go soon, `recalled` ones are about to, and would be called back.
+    `content` is what runs there, DaemonSet pods to come included.
     """
 
     target: str
@@ -52,6 +52,7 @@ class Site:
     idle: bool = False
     content: Content = ()
     lacks: frozenset[str] = frozenset()
+    recalled: bool = False
 
 
 def is_extended(resource: str) -> bool:
@@ -78,7 +79,7 @@ def sites_of(
         if template is not None and now - node.created_at < patience[node.pool]:
             sites.append(_young(node, template, snapshot.daemons))
         elif node.ready:
-            sites.append(_settled(node, ours=template is not None))
+            sites.append(settled_site(node, ours=template is not None))
     return sites + _asked_for(ledger, templates, now)
 
 
@@ -127,7 +128,8 @@ def present(snapshot: Snapshot, ledger: Ledger, now: datetime) -> dict[str, int]
     return numbers
 
 
-def _settled(node: NodeView, *, ours: bool) -> Site:
+def settled_site(node: NodeView, *, ours: bool) -> Site:
+    """A node that has started, as it is."""
     return Site(
         node.name,
         node.pool,

@@ -94,7 +94,7 @@ def _pods_counted(snapshot: Snapshot, plan: Plan):
         ref
         for group in (
             *(node.pods for delta in plan.deltas for node in delta.nodes),
-            *(each.pods for each in plan.fits_existing + plan.fits_upcoming),
+            *(each.pods for each in plan.fits_existing + plan.fits_upcoming + plan.reuse),
             *(each.pods for each in plan.unserved),
         )
         for ref in group
