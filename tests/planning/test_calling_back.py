@@ -1,0 +1,121 @@
+"""A node that we cordoned to let it go is called back before another one is bought."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shared.model import Ledger, Taint, Upcoming
+from shared.names import CORDONED_BEFORE_ANNOTATION, RETIRE_OPERATION_ANNOTATION, RETIRING_TAINT
+from shared.planning import plan
+from tests.builders import NOW, bound, config, idle, node, pods, pool, shape, snapshot
+
+SMALL = shape(cpu=1000)
+OURS = {RETIRE_OPERATION_ANNOTATION: "op-1"}
+
+
+def going(name="n1", holds=(), **more):
+    """A node with our cordon on it."""
+    fields = {
+        "unschedulable": True,
+        "annotations": OURS,
+        "taints": (
+            Taint(RETIRING_TAINT, "op-1", "NoSchedule"),
+            Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"),
+        ),
+    }
+    return idle(name, holds=holds, **(fields | more))
+
+
+def draining(*names, **more):
+    return Ledger(retiring=frozenset(names), recallable=frozenset(names), **more)
+
+
+def planned(*pending, nodes, ledger, pools=None):
+    return plan(snapshot(*pending, nodes=nodes), config(*(pools or [pool()])), ledger, NOW)
+
+
+def targets(placements):
+    return {each.target: len(each.pods) for each in placements}
+
+
+def test_a_node_on_its_way_out_is_called_back_instead_of_buying_one():
+    made = planned(pods("a", 3, SMALL), nodes=[going()], ledger=draining("n1"))
+    assert targets(made.reuse) == {"n1": 3}
+    assert made.deltas == ()
+    assert made.fits_existing == ()
+    assert made.kept == {"n1": "pending pods are planned onto it"}
+
+
+def test_what_is_still_on_it_keeps_its_room():
+    full = going(holds=[bound("x", 3, SMALL)])
+    made = planned(pods("a", 3, SMALL), nodes=[full], ledger=draining("n1"))
+    assert targets(made.reuse) == {}
+    assert [delta.add for delta in made.deltas] == [1]
+    some = planned(pods("a", 5, SMALL), nodes=[full], ledger=draining("n1"))
+    assert (targets(some.reuse), [delta.add for delta in some.deltas]) == ({"n1": 1}, [1])
+
+
+def test_room_that_is_there_or_coming_goes_first():
+    there = planned(pods("a", 3, SMALL), nodes=[going(), node("n2")], ledger=draining("n1"))
+    assert (targets(there.fits_existing), there.reuse) == ({"n2": 3}, ())
+    soon = (Upcoming("general", 1, NOW + timedelta(minutes=5)),)
+    coming = planned(pods("a", 3, SMALL), nodes=[going()], ledger=draining("n1", upcoming=soon))
+    assert (targets(coming.fits_upcoming), coming.reuse) == ({"general": 3}, ())
+
+
+def test_no_more_nodes_are_called_back_than_are_needed():
+    nodes = [going(f"n{n}") for n in range(4)]
+    made = planned(pods("a", 6, SMALL), nodes=nodes, ledger=draining("n0", "n1", "n2", "n3"))
+    assert sum(targets(made.reuse).values()) == 6
+    assert len(made.reuse) == 2
+
+
+def test_a_pool_that_can_grow_no_more_is_helped_too():
+    made = planned(pods("a", 3, SMALL), nodes=[going()], ledger=draining("n1"), pools=[pool(maximum=1)])
+    assert targets(made.reuse) == {"n1": 3}
+    assert made.unserved == ()
+
+
+@pytest.mark.parametrize(
+    "whose",
+    [
+        {"annotations": {}},
+        {"annotations": {**OURS, CORDONED_BEFORE_ANNOTATION: "true"}},
+        {"evicting_at": NOW + timedelta(seconds=30)},
+        {"ready": False},
+        {"pool": "gone-from-the-file"},
+    ],
+)
+def test_a_node_that_others_want_gone_is_not_called_back(whose):
+    made = planned(pods("a", 3, SMALL), nodes=[going(**whose)], ledger=draining("n1"))
+    assert made.reuse == ()
+    assert [delta.add for delta in made.deltas] == [1]
+
+
+def test_a_node_past_the_point_of_no_return_is_bought_for():
+    gone_too_far = Ledger(retiring=frozenset({"n1"}), deleting=frozenset({"n1"}))
+    made = planned(pods("a", 3, SMALL), nodes=[going()], ledger=gone_too_far)
+    assert made.reuse == ()
+    assert [delta.add for delta in made.deltas] == [1]
+
+
+def test_a_node_that_was_called_back_is_room_though_an_older_snapshot_shows_it_cordoned():
+    made = planned(pods("a", 3, SMALL), nodes=[going()], ledger=Ledger(recalled=frozenset({"n1"})))
+    assert targets(made.fits_existing) == {"n1": 3}
+    administrators = replace(going(), annotations={})
+    assert planned(pods("a", 3, SMALL), nodes=[administrators], ledger=Ledger(recalled=frozenset({"n1"}))).deltas
+
+
+def test_a_saga_that_has_not_cordoned_its_node_yet_can_be_told_to_stop():
+    made = planned(pods("a", 3, SMALL), nodes=[idle("n1")], ledger=draining("n1"))
+    assert targets(made.reuse) == {"n1": 3}
+
+
+def test_a_pod_that_must_not_go_there_does_not_call_it_back():
+    elsewhere = shape(cpu=1000, node_selector=(("disk", "fast"),))
+    pools = [pool(), pool("fast", labels={"disk": "fast"})]
+    made = planned(pods("a", 1, elsewhere), nodes=[going()], ledger=draining("n1"), pools=pools)
+    assert (made.reuse, [delta.pool for delta in made.deltas]) == ((), ["fast"])
