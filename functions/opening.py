@@ -13,13 +13,12 @@ from functions.durable import Json, Registry
 from functions.nodes import path_of
 from functions.outcomes import LOG, tell
 from functions.world import World, may_grow
-from shared.adapters.errors import NotFound, Refused
+from shared.adapters.errors import NotFound, Refused, Rejected, RetryLater
 from shared.adapters.protocols import ClusterApi, JsonPatch
 from shared.names import STARTING_TAINT
 
 MOST_NOMINATED = 4000  # per plan: some ten seconds of patches; whoever is left out is small, and finds a place
 _TASTERS = 8  # nominations that are sent first: when they are refused, all would be
-_UNPROCESSABLE = 422
 
 
 def open_nodes(world: World, order: Json) -> Json:
@@ -50,13 +49,12 @@ def open_anyway(world: World, order: Json) -> Json:
 def lift(api: ClusterApi, nodes: list[tuple[str, str, int]]) -> int:
     """Take the startup taint off nodes (name, uid, place of the taint in the list); how many were opened by that."""
     answers = api.patch_each([_lifting(*node) for node in nodes])
-    moved = [node for node, answer in zip(nodes, answers, strict=True) if _failed_test(answer)]
-    found = [place for node in moved if (place := _found_again(api, *node[:2])) is not None]
-    answers += api.patch_each([_lifting(*node) for node in found])
-    troubles = [answer for answer in answers if answer is not None and not _failed_test(answer)]
-    if troubles:
+    missed = [node for node, answer in zip(nodes, answers, strict=True) if isinstance(answer, (Rejected, RetryLater))]
+    found = [again for node in missed if (again := _found_again(api, *node[:2])) is not None]
+    second = api.patch_each([_lifting(*node) for node in found])
+    if troubles := [answer for answer in second if answer is not None]:
         LOG.warning("%d nodes keep their startup taint until the next look: %s", len(troubles), troubles[0])
-    return sum(answer is None for answer in answers)
+    return sum(answer is None for answer in (*answers, *second))
 
 
 def place_of_taint(node: Json) -> int | None:
@@ -72,7 +70,8 @@ def _lifting(node: str, uid: str, place: int) -> JsonPatch:
 
 
 def _found_again(api: ClusterApi, name: str, uid: str) -> tuple[str, str, int] | None:
-    """The node with the place of its taint now: others have written to its list since."""
+    """The node with the place of its taint now, for a second try: others have written to its list, or the server was
+    busy. None when there is nothing to lift."""
     try:
         node = api.get(path_of(name))
     except NotFound:
@@ -113,10 +112,6 @@ def _forgotten(api: ClusterApi, guests: Iterable[tuple[str, Json]]) -> list[tupl
 def _test(path: str, value: str | None) -> dict[str, Any]:
     """A missing field equals null."""
     return {"op": "test", "path": path, "value": value}
-
-
-def _failed_test(answer: Exception | None) -> bool:
-    return getattr(answer, "status", None) == _UNPROCESSABLE
 
 
 def registry(world: World) -> Registry:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from local.arm.settings import Quirks
+from local.durable.model import Faults
 from local.kube.faults import Fault
 from local.machines import BootTimes
 from local.system.stand_ins import Behaviour
@@ -27,8 +28,8 @@ def closed(stage: Stage) -> list[str]:
     ]
 
 
-def planned_for(stage: Stage, prefix: str = "") -> dict[str, str]:
-    """Where each pod was nominated to, by what went over the wire."""
+def places(stage: Stage, prefix: str = "") -> dict[str, str]:
+    """The node of each pod, "" for none."""
     return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in stage.pods(prefix)}
 
 
@@ -111,7 +112,7 @@ def test_a_nomination_of_somebody_else_is_left_alone() -> None:
     stage.say(NODE_JOINED, seconds=0.5)
     assert not [path for _, path in stage.cluster.writes if "/pods/" in path]
     stage.run(30)
-    assert planned_for(stage, "large")["large-0"] == first
+    assert places(stage, "large")["large-0"] == first
 
 
 def test_a_pool_that_only_observes_keeps_its_taints() -> None:
@@ -127,3 +128,36 @@ def test_where_nominations_are_refused_the_nodes_are_opened_all_the_same() -> No
     stage.say(NODE_JOINED, seconds=30)
     assert closed(stage) == []
     assert len(stage.bound()) >= 3
+
+
+def test_an_api_server_that_is_busy_is_asked_twice() -> None:
+    stage = grown(tainted())
+    stage.stand.cluster.faults.add(Fault("PATCH", "/nodes/", times=2, code=503))
+    stage.say(NODE_JOINED, seconds=30)
+    assert closed(stage) == []
+
+
+def test_a_taint_that_has_moved_in_the_list_is_found_again() -> None:
+    stage = grown(tainted())
+    event = stage.event(NODE_JOINED)
+    for node in stage.nodes():
+        others = [{"key": "late", "effect": "PreferNoSchedule"}, *node["spec"]["taints"]]
+        stage.api.patch(f"/api/v1/nodes/{node['metadata']['name']}", {"spec": {"taints": others}})
+    stage.publisher.publish([event])
+    stage.run(30)
+    assert closed(stage) == []
+    assert all(node["spec"]["taints"] for node in stage.nodes())
+
+
+def test_a_run_with_the_taint_ends_as_it_should_even_if_every_activity_runs_twice() -> None:
+    stage = Stage(
+        faults=Faults(rerun_activity_rate=1.0),
+        behaviour=Behaviour(quirks=Quirks(), boot=BootTimes(boot=(30.0, 30.0), startup_taint=True)),
+    )
+    grown(stage)
+    stage.say(NODE_JOINED, seconds=30)
+    assert len(stage.bound()) == 4
+    stage.finish("large")
+    stage.finish("small")
+    stage.idle(seconds=900)
+    assert stage.nodes() == []
