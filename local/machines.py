@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -88,7 +89,8 @@ class MachinesBridge:
 
     `cloud_controller`: a cloud provider's node controller deletes Nodes whose machine is gone; without one they stay,
     NotReady, until somebody else does. It calls the API server from the timeline's thread: give it a stand-in of the
-    same process, or a server that does not wait for this timeline's lock.
+    same process, or a server that does not wait for this timeline's lock; for the latter, `executor` makes the calls
+    on its threads, side by side as kubelets do.
     """
 
     def __init__(
@@ -101,11 +103,13 @@ class MachinesBridge:
         seed: int = 0,
         boot: BootTimes | None = None,
         cloud_controller: bool = False,
+        executor: Executor | None = None,
     ) -> None:
         self._timeline, self._pools = timeline, config.pools
         self._api = make_api(cluster, cluster.token) if isinstance(cluster, KubernetesStandIn) else cluster
         self._times, self._cloud_controller = boot or BootTimes(), cloud_controller
         self._draws = stream(seed, "machines")
+        self._executor = executor
         self._booting: dict[str, Due] = {}
         self._running: dict[str, str] = {}  # by node name: the provider id of the machine that has it now
         machines.subscribe(
@@ -226,6 +230,12 @@ class MachinesBridge:
         return node if node["spec"].get("providerID") == provider_id else None
 
     def _try(self, work: Callable[[], None], attempt: int = 1) -> None:
+        if self._executor is None:
+            self._attempt(work, attempt)
+        else:
+            self._executor.submit(self._attempt, work, attempt)
+
+    def _attempt(self, work: Callable[[], None], attempt: int) -> None:
         """Do it now, or a little later when the API server is in trouble, as a kubelet would."""
         try:
             work()

@@ -13,7 +13,7 @@ import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,13 @@ from local.blob_storage import ACCOUNT
 from local.checker.rules import check_azure
 from local.http_server import serve
 from local.machines import BootTimes, MachinesBridge
-from local.system.azure_side import INGEST_PATH, AzureSide
+from local.system.azure_side import INGEST_PATH, AzureSide, Deliver
 from local.system.children import Child
 from local.system.endpoints import Endpoints
 from local.system.services import services_over_http
 from local.system.stand_ins_process import deliver_to
 from local.timeline import WallTimeline
-from local.web import Handler
+from local.web import Handler, Request, Response
 from shared.adapters.kubernetes import KubernetesClusterApi
 from shared.config import parse_config
 from tests.e2e.audit import AuditLog
@@ -49,8 +49,18 @@ LOG_LINES = 40
 class RealSystem:
     """A context manager. `pools` is the text of a pools file that can act; logs are written below `folder`."""
 
-    def __init__(self, plane: ControlPlane, audit: Path, folder: Path, pools: str) -> None:
-        self._plane, self._folder, self._pools = plane, folder, pools
+    def __init__(
+        self,
+        plane: ControlPlane,
+        audit: Path,
+        folder: Path,
+        pools: str,
+        *,
+        latencies: ArmLatencies | None = None,
+        boot: BootTimes = BOOT,
+    ) -> None:
+        """`latencies` None: ARM is brisk."""
+        self._plane, self._folder, self._pools, self._boot = plane, folder, pools, boot
         self._undo = ExitStack()
         self._children: list[Child] = []
         self.config = parse_config(pools, to_act=True)
@@ -59,12 +69,13 @@ class RealSystem:
         self.witness = Witness(self.cluster.api)
         self.timeline = WallTimeline()
         self._topic_key = secrets.token_urlsafe(16)
+        self.delivered: list[tuple[datetime, str]] = []  # when an event was handed to the app, and of what type
         self._deliveries = ThreadPoolExecutor(8, "delivery")
         self.azure = AzureSide(
             self.timeline,
             pools,
             self.config,
-            latencies=ArmLatencies.brisk(),
+            latencies=latencies or ArmLatencies.brisk(),
             quirks=Quirks(),
             topic_key=self._topic_key,
             executor=self._deliveries,
@@ -86,13 +97,30 @@ class RealSystem:
 
     def _start(self, undo: ExitStack) -> None:
         undo.enter_context(self.witness)
-        MachinesBridge(self.timeline, self.azure.arm.machines, self.cluster.api, self.config, boot=BOOT)
+        kubelets = ThreadPoolExecutor(8, "kubelet")
+        undo.callback(kubelets.shutdown, wait=False, cancel_futures=True)
+        MachinesBridge(
+            self.timeline,
+            self.azure.arm.machines,
+            self.cluster.api,
+            self.config,
+            boot=self._boot,
+            executor=kubelets,
+        )
         self.azure.add_pools()
         self.endpoints = self._serve(undo)
         self.functions_url = self._start_functions(undo)
         with self.timeline.lock:
-            self.azure.connect(deliver_to(self.functions_url), f"{self.functions_url}{INGEST_PATH}")
+            self.azure.connect(self._noting(deliver_to(self.functions_url)), f"{self.functions_url}{INGEST_PATH}")
         self._start_exporter(undo)
+
+    def _noting(self, deliver: Deliver) -> Deliver:
+        def noted(request: Request) -> Response:
+            if request.method == "POST":
+                self.delivered += [(datetime.now(UTC), one.get("type", "")) for one in json.loads(request.body)]
+            return deliver(request)
+
+        return noted
 
     def _serve(self, undo: ExitStack) -> Endpoints:
         def url(handler: Handler) -> str:

@@ -44,12 +44,15 @@ class Witness:
         self._closing = True  # the threads end with their watches, or with the API server
 
     def _follow(self, path: str, version: str) -> None:
+        """The server ends a watch that cannot keep up with a burst; the next one goes on behind it."""
         try:
-            for event in self._api.watch(path, version, timeout_seconds=WATCH_SECONDS):
-                if self._closing:
-                    return
-                if event["type"] != "BOOKMARK":
-                    self.seen[path].append(Change(datetime.now(UTC), event["type"], event["object"]))
+            while not self._closing:
+                for event in self._api.watch(path, version, timeout_seconds=WATCH_SECONDS):
+                    if self._closing:
+                        return
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    if event["type"] != "BOOKMARK":
+                        self.seen[path].append(Change(datetime.now(UTC), event["type"], event["object"]))
         except OutsideError:
             if not self._closing:
                 raise
