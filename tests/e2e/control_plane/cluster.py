@@ -68,6 +68,11 @@ class ControlPlane:
         return self._site.url
 
     @property
+    def scheduler_url(self) -> str:
+        """Where kube-scheduler serves its own health and metrics."""
+        return f"https://127.0.0.1:{self._site.ports.scheduler}"
+
+    @property
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig, complete in one file."""
         return self._site.kubeconfig

@@ -1,0 +1,1 @@
+"""Plans held against the real kube-scheduler: `make e2e-scheduler`."""

@@ -1,0 +1,113 @@
+"""What is planned can be bound where it is planned; what is refused is refused, on a node that was never used."""
+
+from __future__ import annotations
+
+from random import Random
+
+from shared.model import Plan
+from tests.e2e.scheduler.draws import Case, Json, draw, key, node_of, pinned
+from tests.e2e.scheduler.hands import NODES, Hands, eventually, messages, pods_path
+
+NOT_OF_THE_NODE = ("PoolFull", "Waits", "ZoneNotChoosable", "JointLimit", "Quota")
+"""Reasons that speak of a pool or of other pods: one more node would say nothing about them."""
+
+
+def disagreements(hands: Hands, seed: int) -> list[str]:
+    """Where plan and scheduler differ on the cluster of a seed. Leaves the cluster empty."""
+    try:
+        return _judged(hands, draw(seed))
+    finally:
+        hands.empty()
+
+
+def _judged(hands: Hands, case: Case) -> list[str]:
+    rng = Random(case.seed + 1_000_000)
+    for item in case.daemon_sets:
+        hands.api.create("/apis/apps/v1/namespaces/default/daemonsets", item)
+    hands.add_nodes(case.nodes)
+    for pod in case.running:
+        hands.create_pod(pod)
+    if case.daemon_sets and case.nodes:
+        _agents_settle(hands, case)
+    there = hands.pods()
+    made = case.plan([*there, *case.waiting], hands.nodes(), hands.daemon_sets())
+    new = _new_nodes(hands, case, made, rng)
+    for pod in _pinned(case, made, new):
+        hands.create_pod(pod)
+    left = [pod for pod in hands.quiet() if pod["metadata"]["name"].startswith("wait-")]
+    found = [f"seed {case.seed}: planned, but not bound: {said}" for said in messages(left)]
+    return found + _probed(hands, case, made, rng)
+
+
+def _agents_settle(hands: Hands, case: Case) -> None:
+    """Until each node that takes the agent has it: the plan is made for a cluster at rest."""
+    path = "/apis/apps/v1/namespaces/default/daemonsets/agent"
+
+    def spread() -> bool:
+        status = hands.api.get(path).get("status", {})
+        seen = status.get("observedGeneration", 0) >= 1
+        agents = [pod for pod in hands.pods() if pod["metadata"]["name"].startswith("agent-")]
+        return seen and len(agents) == status.get("desiredNumberScheduled", -1)
+
+    eventually(f"seed {case.seed}: agents", spread)
+    hands.quiet()
+
+
+def _new_nodes(hands: Hands, case: Case, made: Plan, rng: Random) -> list[list[str]]:
+    """Make the nodes that the plan buys; returns their names by delta."""
+    names, bodies = [], []
+    for delta in made.deltas:
+        of = case.config.pool(delta.pool)
+        assert of is not None
+        names.append([f"new-{case.seed}-{of.name}-{number}" for number in range(delta.add)])
+        bodies += [node_of(of, name, rng) for name in names[-1]]
+    hands.add_nodes(bodies)
+    return names
+
+
+def _pinned(case: Case, made: Plan, new: list[list[str]]) -> list[Json]:
+    """The planned pods, each to its node; those without a spread first, company after those who give it."""
+    places = {str(ref): each.target for each in (*made.fits_existing, *made.fits_upcoming) for ref in each.pods}
+    for delta, nodes in zip(made.deltas, new, strict=True):
+        for name, node in zip(nodes, delta.nodes, strict=True):
+            places.update((str(ref), name) for ref in node.pods)
+    pods = [pinned(pod, places[key(pod)]) for pod in case.waiting if key(pod) in places]
+    return sorted(pods, key=_later)
+
+
+def _later(pod: Json) -> tuple[bool, bool]:
+    return bool(pod["spec"].get("topologySpreadConstraints")), "podAffinity" in pod["spec"]["affinity"]
+
+
+def _probed(hands: Hands, case: Case, made: Plan, rng: Random) -> list[str]:
+    """Pods that no pool serves must be refused by one more node of each pool."""
+    by_key = {key(pod): pod for pod in case.waiting}
+    found: list[str] = []
+    number = 0
+    for group in made.unserved:
+        for of in case.config.pools:
+            reason = group.reasons[of.name]
+            if reason.startswith(NOT_OF_THE_NODE):
+                continue
+            name, number = f"probe-{case.seed}-{number}", number + 1
+            hands.add_nodes([node_of(of, name, rng)])
+            if _takes(hands, pinned(by_key[str(group.pods[0])], name), name):
+                found.append(f"seed {case.seed}: bound to a new node of {of.name}, though {reason!r}: {group.pods[0]}")
+            hands.api.delete(f"{NODES}/{name}")
+    return found
+
+
+def _takes(hands: Hands, pod: Json, name: str) -> bool:
+    pod["metadata"]["name"] = name
+    path = f"{pods_path(pod)}/{name}"
+    hands.create_pod(pod)
+    eventually(f"{name} judged", lambda: _said(hands.api.get(path)))
+    bound = bool(hands.api.get(path)["spec"].get("nodeName"))
+    hands.api.delete(path, grace_seconds=0)
+    return bound
+
+
+def _said(pod: Json) -> bool:
+    """Whether the scheduler has bound the pod or said that it can't."""
+    conditions = pod["status"].get("conditions") or ()
+    return bool(pod["spec"].get("nodeName")) or any(each["type"] == "PodScheduled" for each in conditions)
