@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -9,10 +10,10 @@ from random import Random
 from typing import Any
 
 from shared import names
-from shared.model import Config, Ledger, Plan, Pool, Taint
+from shared.config import parse_config
+from shared.model import Config, Ledger, Plan, Pool, Snapshot
 from shared.planning import plan
 from shared.projection import project
-from tests.builders import config, pool
 
 Json = dict[str, Any]
 
@@ -47,6 +48,8 @@ SMALL = Sizes()
 """Pools are short, so that plans have reasons to give."""
 ROOMY = Sizes(kinds=5, least_pods=4, pods=20, maximums=(60,), pinned=False)
 """No maximum binds: what a scheduler spreads can always be made up for."""
+CLUSTER = "drawn"
+AZURE = {"subscription": "00000000-0000-0000-0000-000000000000", "resource_group": "sluice", "location": "westeurope"}
 
 
 @dataclass
@@ -54,33 +57,40 @@ class Case:
     """A cluster, and pods that wait. Everything is drawn from the seed; nothing is in the API server yet."""
 
     seed: int
-    config: Config
+    pools_file: str
     nodes: list[Json] = field(default_factory=list)
     running: list[Json] = field(default_factory=list)
     waiting: list[Json] = field(default_factory=list)
     daemon_sets: list[Json] = field(default_factory=list)
+    config: Config = field(init=False)
 
-    def plan(self, pods: Iterable[Json], nodes: Iterable[Json], daemon_sets: Iterable[Json]) -> Plan:
-        """What Sluice would do about this, as the API server shows it."""
-        now = datetime.now(UTC)
-        snapshot = project(
-            cluster=self.config.cluster,
+    def __post_init__(self) -> None:
+        self.config = parse_config(self.pools_file, to_act=True)
+
+    def snapshot(self, pods: Iterable[Json], nodes: Iterable[Json], daemon_sets: Iterable[Json]) -> Snapshot:
+        """The cluster, as the API server shows it."""
+        return project(
+            cluster=CLUSTER,
             epoch=1,
             sequence=1,
-            now=now,
+            now=datetime.now(UTC),
             config=self.config,
             pods=pods,
             nodes=nodes,
             daemon_sets=daemon_sets,
         )
-        return plan(snapshot, self.config, Ledger(), now)
+
+    def plan(self, pods: Iterable[Json], nodes: Iterable[Json], daemon_sets: Iterable[Json]) -> Plan:
+        """What Sluice would do about it."""
+        return plan(self.snapshot(pods, nodes, daemon_sets), self.config, Ledger(), datetime.now(UTC))
 
 
 def draw(seed: int, sizes: Sizes = SMALL) -> Case:
     """The cluster of a seed."""
     rng = Random(seed)
-    pools = [some_pool(rng, number, sizes) for number in range(rng.randint(1, 3))]
-    case = Case(seed, config(*pools))
+    written = [some_pool(rng, number, sizes) for number in range(rng.randint(1, 3))]
+    case = Case(seed, json.dumps({"cluster": CLUSTER, "mode": "act", "azure": AZURE, "pools": written}))
+    pools = case.config.pools
     for number in range(rng.randint(0, 4)):
         name = f"old-{seed}-{number}"
         case.nodes.append(node_of(rng.choice(pools), name, rng, unschedulable=rng.random() < 0.15))
@@ -95,36 +105,43 @@ def draw(seed: int, sizes: Sizes = SMALL) -> Case:
     return case
 
 
-def some_pool(rng: Random, number: int, sizes: Sizes) -> Pool:
-    """A pool of small nodes."""
+def some_pool(rng: Random, number: int, sizes: Sizes) -> Json:
+    """A pool of small nodes, as a pools file has it."""
     zone = rng.choice(["a", "a", "b", "c", ""])
     labels = {**({ZONE: zone} if zone else {}), **({"disk": "ssd"} if rng.random() < 0.4 else {})}
     if rng.random() < 0.3:
         labels["generation"] = str(rng.randint(3, 6))
-    shape = {"cpu": rng.choice([2000, 4000, 6000, 16000]), "memory": 2**34, "pods": rng.choice([8, 8, 30])}
-    shape["ephemeral-storage"] = 20 * GIB
+    cpu = rng.choice([2, 4, 6, 16])
+    shape = {"cpu": cpu, "memory": "16Gi", "pods": rng.choice([8, 8, 30]), "ephemeral-storage": "20Gi"}
     if rng.random() < 0.2:
-        shape[HUGE] = 512 * MIB
+        shape[HUGE] = "512Mi"
     if rng.random() < 0.2:
         shape[DEVICE] = rng.choice([1, 4])
-    return pool(
-        f"pool-{number}",
-        price=round(shape["cpu"] * rng.choice([0.00005, 0.00006, 0.0001]), 4),
-        shape=shape,
-        labels=labels,
-        taints=tuple(Taint(**each) for each in TAINTS if rng.random() < 0.12),
-        zones=("1", "2") if not zone and rng.random() < 0.5 else (),
-        maximum=rng.choice(sizes.maximums),
-    )
+    taints = [f"{each['key']}={each['value']}:{each['effect']}" for each in TAINTS if rng.random() < 0.12]
+    return {
+        "name": f"pool-{number}",
+        "sku": f"Standard_X{number}",
+        "shape": shape,
+        "reserved": {},
+        "price": round(cpu * rng.choice([0.05, 0.06, 0.1]), 4),
+        "labels": labels,
+        "taints": taints,
+        "zones": ["1", "2"] if not zone and rng.random() < 0.5 else [],
+        "max": rng.choice(sizes.maximums),
+    }
 
 
-def node_of(of: Pool, name: str, rng: Random, *, unschedulable: bool = False) -> Json:
-    """A node of the pool, ready from the start; where Azure would choose the zone, the dice do."""
+def node_of(of: Pool, name: str, rng: Random, *, unschedulable: bool = False, starting: bool = False) -> Json:
+    """A node of the pool, ready from the start; where Azure would choose the zone, the dice do.
+
+    `starting`: its kubelet registers with the taint that Sluice lifts.
+    """
     labels = {**of.labels, HOST: name, names.POOL_LABEL: of.name}
     if of.zones and ZONE not in labels:
         labels[ZONE] = f"westeurope-{rng.choice(of.zones)}"
     size = {each: f"{amount}m" if each == "cpu" else str(amount) for each, amount in of.allocatable.items()}
     taints = [{"key": each.key, "value": each.value, "effect": each.effect} for each in of.taints]
+    taints += [{"key": names.STARTING_TAINT, "effect": "NoSchedule"}] if starting else []
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}
     return {
         "metadata": {"name": name, "labels": labels},

@@ -71,10 +71,7 @@ class Hands:
 
         def idle() -> bool:
             nonlocal looks
-            waiting = self._queues()
-            done = not waiting["active"] and not waiting["backoff"]
-            done = done and waiting["unschedulable"] == len(self.unbound())
-            looks = looks + 1 if done else 0
+            looks = looks + 1 if self._has_tried() else 0
             return looks >= LOOKS
 
         eventually("the scheduler is idle", idle, self._queues)
@@ -87,6 +84,12 @@ class Hands:
         eventually("no pods", self._no_pods)
         self.api.delete(NODES)
         eventually("no nodes", lambda: not self.nodes())
+
+    def _has_tried(self) -> bool:
+        """Pods keep their turn in the back-off queue for as long as there is no node at all."""
+        waiting = self._queues()
+        tried = waiting["unschedulable"] + (0 if self.nodes() else waiting["backoff"])
+        return not waiting["active"] and tried == len(self.unbound())
 
     def _no_pods(self) -> bool:
         found = self.pods()
