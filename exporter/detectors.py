@@ -7,7 +7,7 @@ ask again). Announcing is repeated while the condition lasts, so that an event l
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -41,7 +41,9 @@ class Cadence:
 class UnschedulableDetector:
     """Pods that the scheduler gave up on: announced once they stop coming, and again while the pressure lasts.
 
-    A pod that was announced is not news again within `again` seconds, even when it left and came back.
+    A pod that was announced is not news again within `again` seconds, even when it left and came back. In a burst the
+    scheduler takes its time to give up on all of them, while a snapshot holds them from their creation on: pods that it
+    has said nothing about yet are taken for announced with the others, and what is waited for is their creation to end.
     """
 
     def __init__(self, debounce: float, cadence: Cadence) -> None:
@@ -53,19 +55,39 @@ class UnschedulableDetector:
         self._present: set[str] = set()
         self._fresh: set[str] = set()
         self._announced: dict[str, datetime] = {}
-        self._window_from = self._last_arrival = self._last_announced = _NEVER
+        self._window_from = self._last_announced = _NEVER
+        self._waiting: set[str] = set()
+        self._unsaid: dict[str, datetime] = {}  # since when each waits that no announcement has covered, oldest first
 
-    def observe(self, appeared: Iterable[str], gone: Iterable[str], now: datetime) -> None:
-        """Uids of pods that became unschedulable, and of pods that no longer are."""
-        for uid in gone:
-            self._present.discard(uid)
-            self._fresh.discard(uid)
+    def observe(
+        self,
+        appeared: Collection[str],
+        gone: Collection[str],
+        now: datetime,
+        *,
+        arrived: Collection[str] = (),
+        left: Collection[str] = (),
+    ) -> None:
+        """Uids of pods that became unschedulable, and of pods that no longer are; `arrived` and `left`: the same for
+        pods that wait, whether the scheduler has given up on them or not."""
+        for uid in (*gone, *left):
+            self._unsaid.pop(uid, None)
+        self._present.difference_update(gone)
+        self._fresh.difference_update(gone)
+        self._waiting.difference_update(left)
+        for uid in arrived:
+            self._waiting.add(uid)
+            if self._is_news(uid, now):
+                self._unsaid[uid] = now
         for uid in appeared:
             self._present.add(uid)
-            if uid not in self._announced or self._announced[uid] + self._again <= now:
+            if self._is_news(uid, now):
                 self._window_from = self._window_from if self._fresh else now
-                self._last_arrival = now
+                self._unsaid.setdefault(uid, now)
                 self._fresh.add(uid)
+
+    def _is_news(self, uid: str, now: datetime) -> bool:
+        return uid not in self._announced or self._announced[uid] + self._again <= now
 
     def joined(self, now: datetime) -> None:
         """There is new room: the scheduler is to try it before what is left over is announced again."""
@@ -83,8 +105,9 @@ class UnschedulableDetector:
         if when is None or when > now:
             return 0
         self._announced = {uid: at for uid, at in self._announced.items() if at + self._again > now}
-        self._announced.update(dict.fromkeys(self._present, now))
+        self._announced.update(dict.fromkeys(self._present | self._waiting, now))
         self._fresh.clear()
+        self._unsaid.clear()
         self._room_tried = None
         self._last_announced = now
         return len(self._present)
@@ -92,7 +115,8 @@ class UnschedulableDetector:
     def next_due(self, now: datetime) -> datetime | None:
         """When `due` has something to say if nothing else happens; None while no pod waits."""
         if self._fresh:
-            settled = min(self._last_arrival + self.debounce, self._window_from + self._longest)
+            last_arrival = next(reversed(self._unsaid.values()), self._window_from)
+            settled = min(max(last_arrival, self._window_from) + self.debounce, self._window_from + self._longest)
             return max(settled, now)
         if self._present:
             again = self._last_announced + self._again

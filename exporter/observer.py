@@ -30,7 +30,7 @@ class Observer:
         if config is not self._config:
             self._tune(config)
         changes = self.view.refresh(config)
-        self._pods.observe(changes.appeared, changes.gone, now)
+        self._pods.observe(changes.appeared, changes.gone, now, arrived=changes.arrived, left=changes.left)
         for name in changes.nodes_gone:
             self._idle.gone(name)
             self._evicting.gone(name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -29,10 +29,13 @@ _Class = tuple[PodShape, str]  # shape, and nominated node
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a look found: uids of pods that the scheduler gave up on, or no longer; nodes that differ, or are gone."""
+    """What a look found: uids of pods that the scheduler gave up on, or no longer, and of pods that wait at all, or no
+    longer; nodes that differ, or are gone."""
 
     appeared: tuple[str, ...]
     gone: tuple[str, ...]
+    arrived: tuple[str, ...]
+    left: tuple[str, ...]
     nodes: tuple[NodeView, ...]
     nodes_gone: tuple[str, ...]
 
@@ -76,15 +79,16 @@ class ClusterView:
         work = self._with_dependents(work)
         if work.daemon_sets is not None:
             self._take_daemons(work.daemon_sets)
-        before = {key: self._unschedulable.get(key) for key, _ in work.pods}
+        reported, waiting = self._states(work)
         for key, pod in work.pods:
             self._take_pod(key, pod)
-        after = {key: self._unschedulable.get(key) for key in before}
-        moved = [key for key in before if before[key] != after[key]]
+        reported_now, waiting_now = self._states(work)
         views = [self._take_node(name, node, pods, config) for name, node, pods in work.nodes]
         return Changes(
-            appeared=tuple(uid for key in moved if (uid := after[key]) is not None),
-            gone=tuple(uid for key in moved if (uid := before[key]) is not None),
+            appeared=tuple(_more(reported_now, reported)),
+            gone=tuple(_more(reported, reported_now)),
+            arrived=tuple(_more(waiting_now, waiting)),
+            left=tuple(_more(waiting, waiting_now)),
             nodes=tuple(view for view in views if view is not None),
             nodes_gone=tuple(name for (name, _, _), view in zip(work.nodes, views, strict=True) if view is None),
         )
@@ -198,6 +202,15 @@ class ClusterView:
         with contextlib.suppress(ValueError):  # a malformed one is told of when their shapes are taken
             self._daemon_selectors = daemon_selectors(daemon_sets)
 
+    def _states(self, work: _Work) -> tuple[dict[str, str | None], dict[str, str | None]]:
+        """Of the pods in question, by key: the uid if the scheduler gave up on it, the uid if it waits for a node."""
+        keys = [key for key, _ in work.pods]
+        return {key: self._unschedulable.get(key) for key in keys}, {key: self._uid_waiting(key) for key in keys}
+
+    def _uid_waiting(self, key: str) -> str | None:
+        group = self._waiting.get(key)
+        return None if group is None or group[1] else self._classes[group][key].uid
+
     def _take_pod(self, key: str, pod: Json | None) -> None:
         group = self._waiting.pop(key, None)
         if group is not None:
@@ -257,6 +270,11 @@ class ClusterView:
             refs = self._classes[group].values()
             self._built[group] = PodClass(group[0], tuple(sorted(refs, key=_order)), group[1])
         return self._built[group]
+
+
+def _more(uids: dict[str, str | None], than: dict[str, str | None]) -> Iterator[str]:
+    """The uids of one that are not in the other."""
+    return (uid for key, uid in uids.items() if uid is not None and uid != than[key])
 
 
 def _joined(first: _Work, then: _Work) -> _Work:

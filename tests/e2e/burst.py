@@ -12,11 +12,9 @@ import json
 import os
 import sys
 import tempfile
-import time
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from bench.ours import config_of, first_plan, manifest, parsed
 from bench.workloads import Workload, make
 from local.arm.settings import ArmLatencies
 from local.machines import BootTimes
+from shared.names import STARTING_TAINT
 from tests.e2e import audit
 from tests.e2e.cluster import eventually
 from tests.e2e.control_plane import BinariesMissingError, ControlPlane
@@ -41,7 +40,8 @@ DEAREST = 506.53
 GIVEN_UP = 90.0
 AT_ONCE = ArmLatencies((0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), 0)
 NO_BOOT = BootTimes(boot=(0.0, 0.0), silence=3.0)
-DEBOUNCE = "1s"
+DEBOUNCE = "500ms"
+NOT_READY = "node.kubernetes.io/not-ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class Outcome:
     planned: float
     nodes: int
     stages: tuple[tuple[float, str], ...]
+    cpu: Mapping[str, float]
 
     @property
     def holds(self) -> bool:
@@ -111,6 +112,7 @@ def run(workload: Workload, system: RealSystem) -> Outcome:
     """Apply, and wait."""
     total = sum(kind["count"] for kind in workload["pods"])
     manifests = deployments(workload)
+    before = {name: cpu_seconds(pid) for name, pid in system.pids.items()}
     begun = datetime.now().astimezone()
     for body in manifests:
         system.cluster.deploy(body)
@@ -125,7 +127,14 @@ def run(workload: Workload, system: RealSystem) -> Outcome:
     price = sum(prices[name] * number for name, number in machines.items())
     planned = first_plan(parsed(workload, seed=1), config_of(workload)).cost_per_hour
     stages = ((applied, f"{len(manifests)} Deployments are applied"), *stages_of(system, begun, total))
-    return Outcome(seconds, price, planned, sum(machines.values()), tuple(sorted(stages)))
+    cpu = {name: cpu_seconds(pid) - before[name] for name, pid in system.pids.items()}
+    return Outcome(seconds, price, planned, sum(machines.values()), tuple(sorted(stages)), cpu)
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def bound(system: RealSystem) -> dict[str, datetime]:
@@ -142,6 +151,8 @@ def stages_of(system: RealSystem, begun: datetime, total: int) -> list[tuple[flo
     pods, nodes = list(system.witness.seen[PODS]), list(system.witness.seen[NODES])
     created = _first_seen(pods, lambda _: True)
     told = _first_seen(pods, _reported)
+    nominated = _first_seen(pods, lambda pod: bool(pod.get("status", {}).get("nominatedNodeName")))
+    opened = _first_seen(nodes, lambda node: is_ready(node) and not _closed(node))
     registered, ready = _first_seen(nodes, lambda _: True), _first_seen(nodes, is_ready)
     bindings = sorted(bound(system).values())
     with system.timeline.lock:
@@ -153,6 +164,8 @@ def stages_of(system: RealSystem, begun: datetime, total: int) -> list[tuple[flo
         *((write.at, f"ARM accepts {write.operation} of {write.resource} to {write.target}") for write in writes),
         *_span(registered, "nodes are registered"),
         *_span(ready, "nodes are ready"),
+        *_span(nominated, "pods are nominated"),
+        *_span(opened, "nodes are open"),
     ]
     if bindings:
         marks.append((bindings[0], "the first pod is bound"))
@@ -170,12 +183,16 @@ def _span(found: Sequence[datetime], what: str) -> list[tuple[datetime, str]]:
     return [(found[0], f"the first of {len(found)} {what}"), (found[-1], f"all {len(found)} {what}")]
 
 
-def _first_seen(changes: Sequence[Change], met: Any) -> list[datetime]:
+def _first_seen(changes: Sequence[Change], met: Callable[[Json], bool]) -> list[datetime]:
     found: dict[str, datetime] = {}
     for change in changes:
         if met(change.object):
             found.setdefault(change.object["metadata"]["uid"], change.at)
     return sorted(found.values())
+
+
+def _closed(node: Json) -> bool:
+    return any(taint["key"] in (STARTING_TAINT, NOT_READY) for taint in node["spec"].get("taints") or ())
 
 
 def _reported(pod: Json) -> bool:
@@ -188,6 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workload", default=WORKLOAD)
     parser.add_argument("--keep", type=Path, help="keep all logs in this folder")
+    parser.add_argument("--open", action="store_true", help="nodes join without the startup taint: nobody is nominated")
     given = parser.parse_args(arguments)
     workload = make(given.workload)
     with ExitStack() as stack:
@@ -201,7 +219,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = pools_text(workload)
         (folder / "system").mkdir()
         system = RealSystem(
-            plane, audit.log_path(folder / "audit"), folder / "system", text, latencies=AT_ONCE, boot=NO_BOOT
+            plane,
+            audit.log_path(folder / "audit"),
+            folder / "system",
+            text,
+            latencies=AT_ONCE,
+            boot=replace(NO_BOOT, startup_taint=not given.open),
         )
         with system:
             load = os.getloadavg()[0]
@@ -215,6 +238,8 @@ def show(name: str, outcome: Outcome, load: float) -> int:
     """The time line, and the figure on the last line; the exit code."""
     for seconds, what in outcome.stages:
         sys.stdout.write(f"{seconds:8.2f} s  {what}\n")
+    used = ", ".join(f"{name} {seconds:.1f}" for name, seconds in sorted(outcome.cpu.items(), key=lambda one: -one[1]))
+    sys.stdout.write(f"CPU seconds: {used}\n")
     took = "never all bound" if outcome.seconds is None else f"all bound after {outcome.seconds:.1f} s"
     verdict = "holds" if outcome.holds else "FAILED"
     sys.stdout.write(

@@ -8,6 +8,7 @@ that ARM brings up join the real cluster as nodes, where kwok plays their kubele
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import time
 import urllib.request
@@ -204,6 +205,11 @@ class RealSystem:
         document = self._ask("/api/status")
         found: Json = document["clusters"][self.config.cluster]
         return found
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The processes by name; the one of the tests is where Azure is played."""
+        return {**self._plane.pids, **{child.name: child.pid for child in self._children}, "stand-ins": os.getpid()}
 
     def kept(self) -> Json:
         """Why idle nodes stay, by name: as the last plan says, or as a retirement ended that was given up."""

@@ -48,8 +48,6 @@ class Witness:
         try:
             while not self._closing:
                 for event in self._api.watch(path, version, timeout_seconds=WATCH_SECONDS):
-                    if self._closing:
-                        return
                     version = event["object"]["metadata"]["resourceVersion"]
                     if event["type"] != "BOOKMARK":
                         self.seen[path].append(Change(datetime.now(UTC), event["type"], event["object"]))

@@ -45,6 +45,38 @@ def test_a_burst_is_one_announcement() -> None:
     assert [detector.due(at(second)) for second in (1.5, 2.5, 3, 10)] == [0, 201, 0, 0]
 
 
+def test_a_scheduler_that_is_slow_to_give_up_on_pods_does_not_hold_up_their_announcement() -> None:
+    detector = pods()
+    detector.observe([], [], at(0), arrived=["a", "b", "c"])
+    for second, uid in enumerate("abc"):
+        detector.observe([uid], [], at(second))
+    assert detector.next_due(at(2)) == at(2)
+
+
+def test_pods_that_are_still_being_created_are_waited_for_before_the_scheduler_speaks_of_them() -> None:
+    detector = pods()
+    detector.observe(["a"], [], at(0), arrived=["a"])
+    detector.observe([], [], at(1), arrived=["b"])
+    assert detector.next_due(at(1)) == at(2.5)
+
+
+def test_pods_that_find_a_node_by_themselves_are_not_waited_for() -> None:
+    detector = pods()
+    detector.observe(["a"], [], at(0), arrived=["a"])
+    detector.observe([], [], at(1), arrived=["b"])
+    detector.observe([], [], at(1.2), left=["b"])
+    assert detector.next_due(at(1.2)) == at(1.5)
+
+
+def test_pods_announced_before_the_scheduler_spoke_of_them_are_no_news_afterwards() -> None:
+    detector = pods()
+    detector.observe(["a"], [], at(0), arrived=["a", "b"])
+    assert detector.due(at(1.5)) == 1
+    detector.observe(["b"], [], at(3))
+    assert detector.due(at(10)) == 0
+    assert detector.due(at(61.5)) == 2
+
+
 def test_pods_that_still_wait_are_announced_again_after_a_minute() -> None:
     detector = pods()
     detector.observe(["a"], [], at(0))

@@ -7,7 +7,8 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from tests.e2e.control_plane import BinariesMissingError
 from tests.e2e.scheduler.feasibility import disagreements
@@ -46,9 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def feasibility(plane: Hands, seeds: range) -> tuple[str, bool]:
     """Every disagreement counts."""
+    say("feasibility ...")
     found: list[str] = []
-    for seed in _shown("feasibility", seeds):
-        found += _safely(seed, lambda seed=seed: disagreements(plane, seed), found)
+    for seed in seeds:
+        with _noting(seed, found):
+            found += disagreements(plane, seed)
     for line in found[:SHOWN]:
         say(line)
     return f"feasibility: {len(found)} disagreements", not found
@@ -69,43 +72,43 @@ def carried(plane: Hands, seeds: range) -> tuple[str, bool]:
 
 
 def _realised(plane: Hands, seeds: range, *, carried: bool) -> tuple[str, list[Realised], list[str]]:
+    say("carried over ..." if carried else "unaided ...")
     results: list[Realised] = []
     failed: list[str] = []
-    for seed in _shown("carried over" if carried else "unaided", seeds):
-        found = _safely(seed, lambda seed=seed: [realise(plane, seed, carried=carried)], failed)
-        results += [each for each in found if isinstance(each, Realised)]
+    for seed in seeds:
+        with _noting(seed, failed):
+            if (found := realise(plane, seed, carried=carried)) is not None:
+                results.append(found)
     for each in results:
-        if each.never_bound or each.stranded or each.rounds > MOST_ROUNDS or (carried and each.ratio > P95):
+        if each.never_bound or each.rounds > MOST_ROUNDS or (carried and (each.stranded or each.ratio > P95)):
             say(f"seed {each.seed}: {each}")
     for line in failed[:SHOWN]:
         say(line)
+    return _summary(results), results, failed
+
+
+def _summary(results: Sequence[Realised]) -> str:
     ratios = [each.ratio for each in results]
-    left, pods = sum(each.left_over for each in results), sum(each.pods for each in results)
-    stranded = sum(len(each.stranded) for each in results)
-    text = (
+    left, stranded = sum(each.left_over for each in results), sum(len(each.stranded) for each in results)
+    return (
         f"price realised over planned {statistics.median(ratios):.3f} (median), {_p95(ratios):.3f} (p95), "
         f"{sum(each.paid for each in results) / sum(each.planned for each in results):.3f} (all); "
-        f"at most {max(each.rounds for each in results)} rounds; {left} of {pods} pods left over by the first, {stranded} stranded"
+        f"at most {max(each.rounds for each in results)} rounds; of {sum(each.pods for each in results)} pods "
+        f"{left} left over by the first, {stranded} stranded"
     )
-    return text, results, failed
 
 
-def _safely(seed: int, work: Callable[[], list[object]], failed: list[str]) -> list[object]:
+@contextmanager
+def _noting(seed: int, failed: list[str]) -> Iterator[None]:
     """A cluster that does not come to rest is a failure of its seed, not of the run."""
     try:
-        return work()
+        yield
     except AssertionError as error:
         failed.append(f"seed {seed}: {error}")
-        return []
 
 
 def _p95(ratios: Sequence[float]) -> float:
     return sorted(ratios)[min(len(ratios) - 1, -(-len(ratios) * 95 // 100) - 1)]
-
-
-def _shown(what: str, seeds: range) -> range:
-    say(f"{what} ...")
-    return seeds
 
 
 def say(line: str) -> None:

@@ -47,7 +47,7 @@ def _agents_settle(hands: Hands, case: Case) -> None:
         status = hands.api.get(path).get("status", {})
         seen = status.get("observedGeneration", 0) >= 1
         agents = [pod for pod in hands.pods() if pod["metadata"]["name"].startswith("agent-")]
-        return seen and len(agents) == status.get("desiredNumberScheduled", -1)
+        return bool(seen) and len(agents) == status.get("desiredNumberScheduled", -1)
 
     eventually(f"seed {case.seed}: agents", spread)
     hands.quiet()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from shared.adapters.errors import NotFound, OutsideError, StaleWrite
@@ -34,7 +35,7 @@ class Hands:
         for namespace in NAMESPACES:
             self._make("/api/v1/namespaces", {"metadata": {"name": namespace}})
             account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
-            eventually("the service account", lambda path=account: self._there(path))
+            eventually("the service account", partial(self._there, account))
         first = {"metadata": {"name": HIGH}, "value": 1000, "preemptionPolicy": "Never"}
         self._make("/apis/scheduling.k8s.io/v1/priorityclasses", first)
 

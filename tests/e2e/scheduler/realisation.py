@@ -121,7 +121,9 @@ class _Run:
     def _nothing_to_do(self, snapshot: Snapshot) -> Json:
         """The app stores no plan that it need not act on; what it would say of pods is made again."""
         made = plan(snapshot, self._case.config, Ledger(), datetime.now(UTC))
-        unserved = [{"pods": [{"namespace": pod.namespace, "name": pod.name} for pod in each.pods]} for each in made.unserved]
+        unserved = [
+            {"pods": [{"namespace": pod.namespace, "name": pod.name} for pod in each.pods]} for each in made.unserved
+        ]
         return {"deltas": [], "openings": [], "cost_per_hour": made.cost_per_hour, "unserved": unserved}
 
     def _buy(self, deltas: Iterable[Json]) -> int:
@@ -157,7 +159,7 @@ class Shelf:
         found = self.get(container, name)
         return None if found.etag == etag else found
 
-    def put(self, container: str, name: str, data: bytes, *, if_match: str = "", if_absent: bool = False) -> str:  # noqa: ARG002 - nobody else writes
+    def put(self, container: str, name: str, data: bytes, *, if_match: str = "", if_absent: bool = False) -> str:
         """See `BlobStore`."""
         self._blobs[container, name] = data
         return self.get(container, name).etag
