@@ -7,9 +7,10 @@ SLUICE := .venv/bin/sluice
 TRACE ?= ../shared/data/openb-gpu-2023/openb_pod_list_default.csv
 KILLS ?= 50
 SEED ?= 1
+SEEDS ?= 300
 ARGS ?=
 
-.PHONY: help install run simulate plan-example test check format e2e crash control-plane bench-packing clean
+.PHONY: help install run simulate plan-example test check format e2e e2e-scheduler e2e-burst crash control-plane bench-packing clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -50,6 +51,12 @@ control-plane: install ## Build the real control plane into the cache (once, 6 t
 
 e2e: control-plane ## The end-to-end tests on a real kube-apiserver, scheduler and controller-manager
 	$(PY) -m pytest -q -m e2e --timeout 600 tests $(ARGS)
+
+e2e-scheduler: control-plane ## SEEDS random clusters: every plan held against the real kube-scheduler (300 in some 12 minutes)
+	$(PY) -m tests.e2e.scheduler --seeds $(SEEDS) $(ARGS)
+
+e2e-burst: control-plane ## 2,000 pods at once on the real control plane: how soon all are bound, and at what price
+	$(PY) -m tests.e2e.burst $(ARGS)
 
 crash: install ## kill -9 the Functions host KILLS times during a run; everything must resume
 	$(PY) -m tests.crash.kill_runs --kills $(KILLS) --seed $(SEED) $(ARGS)

@@ -59,9 +59,11 @@ class RealSystem:
         *,
         latencies: ArmLatencies | None = None,
         boot: BootTimes = BOOT,
+        tidy: bool = True,
     ) -> None:
-        """`latencies` None: ARM is brisk."""
-        self._plane, self._folder, self._pools, self._boot = plane, folder, pools, boot
+        """`latencies` None: ARM is brisk. `tidy`: the cluster is left empty, for the next system."""
+        self._plane, self._folder, self._pools = plane, folder, pools
+        self._boot, self._tidy = boot, tidy
         self._undo = ExitStack()
         self._children: list[Child] = []
         self.config = parse_config(pools, to_act=True)
@@ -93,7 +95,8 @@ class RealSystem:
     def __exit__(self, *_: object) -> None:
         """Sluice stops first, then the machines do, and whatever is left in the cluster goes."""
         self._undo.close()
-        self.cluster.empty()
+        if self._tidy:
+            self.cluster.empty()
         self.cluster.api.close()
 
     def _start(self, undo: ExitStack) -> None:
