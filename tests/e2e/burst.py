@@ -159,7 +159,10 @@ def stages_of(system: RealSystem, begun: datetime, total: int) -> list[tuple[flo
         writes = [write for write in system.truth.writes if write.at >= begun]
     said = sorted(_transition(pod) for pod in system.cluster.api.list(PODS)[0] if pod["spec"].get("nodeName"))
     marks: list[tuple[datetime, str]] = [
-        *((said[len(said) * part // 100 - 1], f"{part} % are bound, by the API server") for part in (1, 10, 25, 50, 75, 90, 100)),
+        *(
+            (said[len(said) * part // 100 - 1], f"{part} % are bound, by the API server")
+            for part in (1, 10, 25, 50, 75, 90, 100)
+        ),
         *_span(created, "pods are created"),
         *_span(told, "pods are reported Unschedulable"),
         *((at, f"the app gets {kind}") for at, kind in system.delivered if at >= begun),
