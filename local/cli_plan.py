@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -43,6 +45,24 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the plan. Raises UserError for whatever keeps it from being made."""
     if arguments.cluster == "-" and arguments.pools == "-":
         raise UserError("--cluster and --pools cannot both be read from standard input")
+    with _uncollected():
+        _print_plan(arguments)
+    return DONE
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the garbage collector: it would search the whole dump again and again, and find nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _print_plan(arguments: argparse.Namespace) -> None:
     _, config = read_pools(arguments.pools, to_act=False)
     objects = from_dump(arguments.cluster) if arguments.cluster else from_api_server(arguments.kubeconfig)
     now = datetime.now(UTC)
@@ -53,7 +73,6 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.buffer.write(orjson.dumps(as_json(plan)) + b"\n")
     else:
         sys.stdout.writelines(f"{line}\n" for line in as_text(plan, config))
-    return DONE
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
