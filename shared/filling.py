@@ -81,12 +81,11 @@ class Filler:
     ) -> None:
         """Fill up what is left of the room, and count what was `taken`."""
         needs = self._by_axis.take(rows, axis=1)
+        needs[:, pods <= 0] = np.inf
         dear: Matrix | None = None
         while True:
             self.work += LOOK + len(rows)
-            fits = np.logical_and.reduce(needs <= room[:, None], axis=0)
-            fits &= pods > 0
-            some = np.flatnonzero(fits)
+            (some,) = np.logical_and.reduce(needs <= room[:, None], axis=0).nonzero()
             if not len(some):
                 return
             if dear is None:
@@ -97,13 +96,16 @@ class Filler:
                 rows, pods, needs, dear = rows[some], pods[some], needs.take(some, axis=1), dear.take(some, axis=1)
             scarce = 1.0 / np.maximum(room, _TINY)
             best = int((scarce * scarce @ dear).argmin())
-            row, need = int(rows[best]), needs[:, best]
-            number = max(1, int(min(pods[best], 1.0 / (need * scarce).max()) // _PORTION))
-            pods[best] -= number
+            row, need, number = int(rows[best]), needs[:, best], int(pods[best])
+            if number > 1:
+                number = max(1, int(min(number, 1.0 / (need * scarce).max()) // _PORTION))
             room -= number * need
+            pods[best] -= number
             taken[row] = taken.get(row, 0) + number
+            if not pods[best]:
+                needs[:, best] = np.inf
             if clash and self._clashes is not None:
-                pods[self._clashes[row][rows]] = 0
+                needs[:, self._clashes[row][rows]] = np.inf
 
     def _pick_wide(
         self, room: Vector, rows: Rows, pods: Counts, urgency: Vector | None, taken: dict[int, int], *, clash: bool

@@ -57,7 +57,8 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, effo
     deltas = _deltas(allocation, states, refs)
     added = {delta.pool: delta.add for delta in deltas}
     top_up = _top_up(snapshot, states, sites, ledger, added)
-    taken = _taken(allocation, sites, classes, held)
+    idle = any(node.idle_since is not None for node in snapshot.nodes)
+    taken = _taken(allocation, sites, classes, held) if idle else {}  # nobody else may go, so nobody asks
     going = retirement.plan(snapshot, config, ledger, now, taken)
     return Plan(
         deltas=deltas,

@@ -176,7 +176,9 @@ class _Floor:
         self.work += LOOK + self._room.size
         need = self._market.needs[row]
         open_to = self._usable[row, self._kinds] & (self._times > 0) & (need <= self._room).all(axis=1)
-        found = np.flatnonzero(open_to)
+        (found,) = open_to.nonzero()
+        if not len(found):
+            return None
         found = found[np.argsort((self._room[found] / self._whole).sum(axis=1), kind="stable")]
         return next((node for node in found.tolist() if self._takes(node, row)), None)
 
