@@ -20,8 +20,8 @@ from shared.axes import Matrix
 from shared.filling import LOOK
 from shared.packing import KEENNESS, Bin, Counts, Market, Mask, Packer, Rows, Vector, fluid_work, worths
 
-WORK = 16_000_000
-"""What may be looked at in all (see `shared.filling.LOOK`): some 200 ms on one core of a server of 2024."""
+WORK = 12_000_000
+"""What may be looked at in all (see `shared.filling.LOOK`): about 110 ms, as docs/benchmarks.md says how to measure."""
 
 _MOST_ROUNDS = 12  # more of them gain under 0.1 % of price
 _SHARE = 0.3  # of the nodes are packed anew; 0.2 to 0.3 tie, half is slower and no better
