@@ -290,6 +290,8 @@ class Attempt:
             counts[rows] = self._left[rows]
         if counts.any() and self._allowance.left.any():
             self._buy(rows, counts)
+        short = [row for row in rows if self._left[row] and self._problem.suits[row].any()]
+        self._put(self._opened, short)  # of thousands of classes a filling does not look at each
 
     def _put(self, stock: Stock, rows: list[int]) -> None:
         problem = self._problem

@@ -22,7 +22,8 @@ Content = tuple[tuple[int, int], ...]  # (class, pods of it), in the order of fi
 LOOK = 1500
 """What one look at some classes costs beside them: as much as looking at that many more."""
 
-_SIGHT = 512  # classes to choose from while a node is filled; what closes it is chosen from all. 256 to 4096 tie
+_SIGHT = 512  # classes to choose from while a node is filled; 256 to 4096 tie
+_CLOSING = 2048  # to choose from for the last of its room, which few fit
 _PORTION = 4  # a quarter of what would fit at a time: the rest of the room may suit others better
 _WIDE = 24  # axes (host ports are some) from which on only those are looked at that the last pick has changed
 _TINY = 1e-12
@@ -69,12 +70,14 @@ class Filler:
         return tuple(taken.items())
 
     def _views(self, classes: int) -> Iterator[slice]:
-        """Of very many classes every so many-th first, beginning elsewhere each time; then all."""
+        """Of very many classes every so many-th, beginning elsewhere each time: few first, then more."""
         if classes > _SIGHT:
             self._turn += 1
-            step = -(-classes // _SIGHT)
-            yield slice(self._turn % step, None, step)
-        yield slice(None)
+            yield self._every(-(-classes // _SIGHT))
+        yield self._every(-(-classes // _CLOSING))
+
+    def _every(self, step: int) -> slice:
+        return slice(self._turn % step, None, step)
 
     def _pick(  # the state of a filling
         self, room: Vector, rows: Rows, pods: Counts, urgency: Vector | None, taken: dict[int, int], *, clash: bool
