@@ -126,18 +126,25 @@ def pools_now(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime)
 def demand(snapshot: Snapshot) -> list[PodClass]:
     """Pods that need a place, by shape: the pending ones, and those on nodes that Azure is about to take away.
 
-    The order does not depend on the order of the snapshot, save among pods of one shape.
+    The order does not depend on the order of the snapshot, save among pods that it lists together.
     """
-    pods: dict[PodShape, list[PodRef]] = {}
+    groups: dict[PodShape, list[tuple[PodRef, ...]]] = {}
     for pending in snapshot.pending:
-        pods.setdefault(pending.shape, []).extend(pending.pods)
+        groups.setdefault(pending.shape, []).append(pending.pods)
     for node in snapshot.nodes:
         if node.evicting_at is not None:
             for bound in node.bound:
                 if bound.movability is Movability.MOVES:
-                    pods.setdefault(bound.shape, []).extend(bound.pods)
-    classes = [PodClass(shape, tuple(refs)) for shape, refs in pods.items() if refs]
+                    groups.setdefault(bound.shape, []).append(bound.pods)
+    classes = [PodClass(shape, _joined(pods)) for shape, pods in groups.items() if any(pods)]
     return sorted(classes, key=_order)
+
+
+def _joined(groups: Sequence[tuple[PodRef, ...]]) -> tuple[PodRef, ...]:
+    if len(groups) == 1:
+        return groups[0]
+    ordered = sorted((pods for pods in groups if pods), key=lambda pods: (pods[0].namespace, pods[0].name))
+    return tuple(chain.from_iterable(ordered))
 
 
 def _order(each: PodClass) -> tuple[object, ...]:

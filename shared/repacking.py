@@ -24,8 +24,8 @@ WORK = 12_000_000
 """What may be looked at in all (see `shared.filling.LOOK`): about 110 ms, as docs/benchmarks.md says how to measure."""
 
 _MOST_ROUNDS = 12  # more of them gain under 0.1 % of price
-_SHARE = 0.3  # of the nodes are packed anew; 0.2 to 0.3 tie, half is slower and no better
-_SHAKEN = 0.03  # by so much at most; 0.03 to 0.1 tie
+_SHARE = 0.2  # of the nodes are packed anew; 0.15 to 0.3 tie, half is slower and no better
+_SHAKEN = 0.1  # by so much at most; 0.03 to 0.1 tie
 _KEENNESSES = (KEENNESS, 1.2, 1.6, 1.0)  # in turn: each is best somewhere
 _MOST_GIVEN_UP = 150  # patterns of nodes, the least efficient first: those after them hardly ever can be
 _GOLDEN = 0.6180339887498949

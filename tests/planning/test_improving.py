@@ -72,7 +72,7 @@ def plenty():
     return Allowance(np.full(3, 10_000))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters())
 def test_improving_costs_no_more_leaves_no_other_pods_out_and_holds(case):
     cluster, pools, ledger = case
