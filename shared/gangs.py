@@ -6,8 +6,8 @@ All pods are planned together. Only if a gang comes out short is there anything 
 2. If others are short still, gangs contend for room: they are admitted one after the other, the most urgent first, then
    by name, each only if it can be served whole beside those before it. Many are tried at once, and halves of them
    where that fails, `MOST_TRIALS` times at most; the rest is then tried together and whoever comes short given up.
-   Cheap packing may fail where room is tight, so a gang that is refused by itself is tried again in other orders: the
-   largest pods first, by all they ask for, and by each resource.
+   Cheap packing may fail where room is tight, so a gang that is refused by itself is tried again in other orders: all
+   before it first; the largest pods first, by all they ask for, and by each resource.
 3. All who were admitted are planned with everybody else. Of pods of equal priority those that gangs need go first,
    since others can be served in part; members above the minimum come with the others.
 
@@ -178,26 +178,30 @@ class _Serving:
                 continue
             self._trials += 1
             trial = self._required_only([*kept, *some])
-            if not self._short([*kept, *some], trial) or (len(some) == 1 and self._in_other_order([*kept, *some])):
+            if not self._short([*kept, *some], trial):
                 kept += some
             elif len(some) > 1:
                 half = (len(some) + 1) // 2
                 waiting += [some[half:], some[:half]]
-            else:
-                self._explain(some[0], trial)
+            elif self._in_other_order(kept, some[0]):
+                kept += some
         return self._stripped(kept, undecided) if undecided else kept
 
-    def _in_other_order(self, gangs: Collection[Need]) -> bool:
-        """Whether another order serves them all; it is then kept."""
-        if self._retried >= MOST_RETRIED:
-            return False
-        self._retried += 1
-        before = self._order
-        for order in self._orders(gangs):
-            self._order = order
-            if not self._short(gangs, self._required_only(gangs)):
-                return True
+    def _in_other_order(self, kept: Sequence[Need], last: Need) -> bool:
+        """Whether another order serves them all; it is then kept. If none does, the last one is told why."""
+        gangs, before = [*kept, last], self._order
+        self._order = {row: 1 for need in kept for row in need.all_rows()}
+        trial = self._required_only(gangs)
+        if not self._short(gangs, trial):
+            return True
+        if self._retried < MOST_RETRIED:
+            self._retried += 1
+            for order in self._orders(gangs):
+                self._order = order
+                if not self._short(gangs, self._required_only(gangs)):
+                    return True
         self._order = before
+        self._explain(last, trial)
         return False
 
     def _orders(self, gangs: Collection[Need]) -> Iterator[Order]:
@@ -307,7 +311,7 @@ class _Serving:
         """
         lack = need.shortage(placed(need, self._classes, allocation), role)
         if lack is None:
-            self._tell(need, "Waits: more gangs contend for room than one plan decides on")
+            self._tell(need, f"Gang: {title(need.name)} fits only without others that go before it")
             return
         rows = need.rows.get(lack.role, ()) if lack.role else need.all_rows()
         row = next(row for row in rows if allocation.left[row])
