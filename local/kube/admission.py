@@ -60,6 +60,7 @@ def _admit_node(body: Json) -> None:
 
 def _admit_pod(store: Store, body: Json) -> None:
     spec = body.setdefault("spec", {})
+    spec.pop("schedulingGroup", None)  # as every field of a feature that is off (GenericWorkload, alpha in 1.36)
     default_pod_spec(spec)
     _admit_priority(store, body["metadata"]["name"], spec)
     spec.setdefault("serviceAccountName", "default")

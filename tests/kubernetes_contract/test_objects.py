@@ -34,6 +34,12 @@ def test_items_of_a_list_carry_no_kind_but_single_objects_do(cluster: Target) ->
     assert cluster.api.get(f"{PODS}/a")["kind"] == "Pod"
 
 
+def test_a_field_of_a_feature_that_is_off_is_dropped(cluster: Target) -> None:
+    body = pod("a")
+    body["spec"]["schedulingGroup"] = {"podGroupName": "job"}
+    assert "schedulingGroup" not in cluster.api.create(PODS, body)["spec"]
+
+
 @pytest.mark.parametrize(
     ("selector", "found"),
     [("app=x", ["a"]), ("app!=x", ["b", "c"]), ("app in (x,y)", ["a", "b"]), ("!app", ["c"]), ("app,tier", ["b"])],
