@@ -3,7 +3,8 @@
 What is bought costs the same afterwards, and holds the same pods on as many nodes. Moved are, if a pod's preferences
 gain by it:
 
-- a whole new node, to another pool of the very same known price that holds its content too and may be bought from;
+- a whole new node, to another pool of the very same known price and priority (Spot is never as good as Regular) that
+  holds its content too and may be bought from;
 - a pod on a node that is there and busy, to another such node with room left. Empty, idle and coming nodes keep what
   they have: who fills them, and who leaves them alone, decides which nodes can go.
 
@@ -24,7 +25,7 @@ from shared.allocation import Allocation, Question
 from shared.allowance import JointLimit
 from shared.axes import UNBOUNDED
 from shared.census import has_rules
-from shared.model import PodClass, Preferences
+from shared.model import PodClass, Preferences, Priority
 from shared.packing import Vector
 from shared.pool_choice import PoolState, fallbacks, known_price
 from shared.predicates import Ground, term_matches
@@ -100,13 +101,13 @@ class _Ties:
         return not self._eager.isdisjoint(content) and all(self._free[row] for row in content)
 
     def _equal_pools(self) -> dict[int, list[int]]:
-        """The pools of one price that are not bought from in another one's stead, by pool; only where there are two."""
+        """The pools of one price and priority, by pool, where there are two; none that stands in for another one."""
         states, prices = self._question.states, np.round(self._question.prices, _DIGITS).tolist()
         bound = {each for place, state in enumerate(states) if not state.room for each in fallbacks(place, states)}
-        groups: dict[float, list[int]] = {}
+        groups: dict[tuple[float, Priority], list[int]] = {}
         for number, state in enumerate(states):
             if state.room and number not in bound and known_price(state.pool) is not None:
-                groups.setdefault(prices[number], []).append(number)
+                groups.setdefault((prices[number], state.pool.priority), []).append(number)
         return {number: group for group in groups.values() if len(group) > 1 for number in group}
 
     def _best_pool(self, pool: int, content: Content, equal: Sequence[int]) -> int:

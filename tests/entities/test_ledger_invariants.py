@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from shared.ledger import SEEN_LIMIT, SPENT_LIMIT, apply, moment, planning_ledger, stamp
+from shared.ledger import DELETING, DRAINING, RECALLED, SEEN_LIMIT, SPENT_LIMIT, apply, moment, planning_ledger, stamp
 from tests.entities.test_ledger import NOW
 
 HOLDERS = st.sampled_from(["a", "b", "c"])
@@ -29,6 +29,8 @@ class Ledgers(RuleBasedStateMachine):
         self.instances: dict[str, list[str]] = {"p": [], "q": []}
         self.claimed: dict[str, list[str]] = {}
         self.drained: set[str] = set()
+        self.locked: set[str] = set()
+        self.called_back: set[str] = set()
 
     def do(self, operation: str, **order: Any) -> dict[str, Any]:
         before = orjson.dumps(self.state)
@@ -90,10 +92,35 @@ class Ledgers(RuleBasedStateMachine):
         order = {"growths": [], "limit": LIMIT, "spare": {"p": 5}, "join_timeout": 150}
         self.do("begin", holder=holder, retirements=[wish], **order)
 
+    @rule(holder=HOLDERS, number=st.integers(0, 8))
+    def call_back(self, holder: str, number: int) -> None:
+        order = {"growths": [], "limit": LIMIT, "spare": {}, "join_timeout": 150}
+        answer = self.do("begin", holder=holder, recalls=[f"n{number}"], **order)
+        assert not (answer["recalls"] and f"n{number}" in self.locked), "called back though its VM may be going"
+        self.called_back |= {each["node"] for each in answer["recalls"]}
+
+    @rule(number=st.integers(0, 8))
+    def lock_for_a_deletion(self, number: int) -> None:
+        if f"n{number}" in (self.state or {}).get("retirements", {}):
+            answer = self.do("lock_pool", pool="p", holder=f"r{number}", seconds=60)
+            if answer["granted"]:
+                assert f"n{number}" not in self.called_back, "its VM may go though it was called back"
+                self.locked.add(f"n{number}")
+
+    @rule(number=st.integers(0, 8), deleting=st.booleans())
+    def unlock_after_a_deletion(self, number: int, deleting: bool) -> None:
+        if f"n{number}" in self.locked:
+            noted = {"deleting" if deleting else "draining": f"n{number}"}
+            self.do("unlock_pool", pool="p", holder=f"r{number}", **noted)
+            if (self.state or {})["retirements"][f"n{number}"]["stage"] == DRAINING:
+                self.locked.discard(f"n{number}")
+
     @rule(number=st.integers(0, 8), kept=st.booleans())
     def end_retirement(self, number: int, kept: bool) -> None:
         why = "busy" if kept else ""
         self.do("end_retirement", node=f"n{number}", op=f"r{number}", kept=why, cooldown=60, gone="" if kept else "u")
+        self.locked.discard(f"n{number}")
+        self.called_back.discard(f"n{number}")
 
     @rule(holder=HOLDERS)
     def release(self, holder: str) -> None:
@@ -111,7 +138,8 @@ class Ledgers(RuleBasedStateMachine):
 
     @invariant()
     def no_more_nodes_go_than_may(self) -> None:
-        assert len((self.state or {}).get("retirements", {})) <= LIMIT
+        going = (self.state or {}).get("retirements", {}).values()
+        assert sum(each["stage"] not in (DELETING, RECALLED) for each in going) <= LIMIT
 
     @invariant()
     def supply_is_never_more_than_was_asked_for(self) -> None:

@@ -53,6 +53,10 @@ def test_a_preference_is_worth_no_money():
     assert added(planned(pods("a", 4, liking(FAST)), pools=two(price=0.200001))) == {"slow": 2}
 
 
+def test_a_spot_pool_of_the_same_price_is_no_equal():
+    assert added(planned(pods("a", 2, liking(FAST)), pools=two(priority=Priority.SPOT))) == {"slow": 1}
+
+
 def test_a_preferred_pool_that_is_full_leaves_nobody_out():
     made = planned(pods("a", 4, liking(FAST)), pools=two(maximum=1))
     assert added(made) == {"slow": 1, "fast": 1}
