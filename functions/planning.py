@@ -39,6 +39,7 @@ from shared.model import (
 )
 from shared.planning import plan
 from shared.pool_choice import open_zones
+from shared.replacing import with_replacements
 from shared.starting import Opening, openings
 
 LATEST = "latest.json"
@@ -70,6 +71,7 @@ def make_plan(world: World, order: Json) -> Json:
     now = moment(order["now"])
     ledger = planning_ledger(view, now)
     snapshot, decided = _decide(snapshot, config, ledger, now)
+    decided = with_replacements(decided, snapshot, config, ledger, now)
     opening = openings(snapshot, config, decided, may_grow, MOST_NOMINATED)
     if decided.deltas:
         decided = replace(decided, served=explain(decided, snapshot, config, ledger, now, STATUS_SERVED))
@@ -166,6 +168,7 @@ def operation_id(*parts: str) -> str:
 def _growths(order: Json, config: Config, decided: Plan, failures: tuple[FailureMemory, ...]) -> Iterable[Json]:
     wanted = Counter({delta.pool: delta.add for delta in decided.deltas})
     wanted.update(decided.top_up)
+    wanted.update(decided.replacements)
     for pool in config.pools:
         if not may_grow(pool):
             continue
@@ -222,6 +225,7 @@ def summary_of(decided: Plan, config: Config, now: str, snapshot: str) -> Json:
         "snapshot": snapshot,
         "deltas": {delta.pool: delta.add for delta in decided.deltas},
         "top_up": dict(decided.top_up),
+        "replacements": dict(decided.replacements),
         "reuse": {placed.target: len(placed.pods) for placed in decided.reuse},
         "retirements": {going.node: going.reason for going in decided.retirements},
         "kept": dict(decided.kept),

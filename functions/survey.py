@@ -249,7 +249,10 @@ class Survey:
         for pool in self.config.pools:
             if self.counts[pool.name] + self._outstanding(pool.name) < pool.minimum:
                 return f"pool {pool.name} is below its minimum"
-        return "nodes have been idle" if self._idle_long_enough() else ""
+        if self._idle_long_enough():
+            return "nodes have been idle"
+        looks = self.config.scale_down.replace_saving > 0 and is_rare_sweep(self.now)
+        return "cheaper nodes may do" if looks else ""
 
     def _is_unserved(self) -> bool:
         lead = self.view["lead"]

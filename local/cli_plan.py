@@ -21,6 +21,7 @@ from shared.explaining import explain
 from shared.model import Config, Ledger, Placement, Plan, PodRef, Served, Snapshot, Supply
 from shared.pool_choice import known_price
 from shared.projection import project, storage_seen
+from shared.replacing import with_replacements
 
 _PODS_SHOWN = 4
 _NODES_SHOWN = 20
@@ -68,6 +69,7 @@ def _print_plan(arguments: argparse.Namespace) -> None:
     now = datetime.now(UTC)
     snapshot = _snapshot(objects, config, arguments.cluster or arguments.kubeconfig, now)
     plan = planning.plan(snapshot, config, Ledger(), now)
+    plan = with_replacements(plan, snapshot, config, Ledger(), now)
     plan = replace(plan, served=explain(plan, snapshot, config, Ledger(), now))
     if arguments.output == "json":
         sys.stdout.buffer.write(orjson.dumps(as_json(plan)) + b"\n")
@@ -121,6 +123,8 @@ def as_text(plan: Plan, config: Config) -> Iterator[str]:
         yield from (f"  {name:{width}}  {reason}" for name, reason in group.reasons.items())
     for name, number in plan.top_up.items():
         yield f"to reach its minimum, pool {name} gets {number} more"
+    for name, number in plan.replacements.items():
+        yield f"so that dearer nodes can go, pool {name} gets {number} more"
     yield from (f"would go: {each.node} of {each.pool}, {each.reason}" for each in plan.retirements)
     yield from (f"stays: {node}, {reason}" for node, reason in plan.kept.items())
     yield from (f"note: {note}" for note in plan.notes)

@@ -68,10 +68,12 @@ def _decided(plan: Json) -> Iterator[str]:
         yield f"{_may(plan, pool, 'adds', 'would add')} {_nodes(number)} to {pool}"
     for pool, number in plan["top_up"].items():
         yield f"{_may(plan, pool, 'adds', 'would add')} {_nodes(number)} to {pool}, to reach its minimum"
+    for pool, number in plan.get("replacements", {}).items():
+        yield f"{_may(plan, pool, 'adds', 'would add')} {_nodes(number)} to {pool}, so that dearer ones can go"
     for node, pods in plan.get("reuse", {}).items():
         yield f"calls back {node}, which was on its way out, for {pods} pod" + "s" * (pods != 1)
     yield from (f"retires {node}: {reason}" for node, reason in plan["retirements"].items())
-    if not (plan["deltas"] or plan["top_up"] or plan["retirements"] or plan.get("reuse")):
+    if not any(plan.get(what) for what in ("deltas", "top_up", "replacements", "retirements", "reuse")):
         yield "nothing to add and nothing to retire"
 
 

@@ -124,6 +124,14 @@ _SCALE_DOWN = (
         "Share of a pool's nodes that may retire at a time, one at least. Default 0.1: a mistake costs a tenth.",
         default=0.1,
     ),
+    Field(
+        "replace_saving",
+        Number(0, 1),
+        "Busy nodes whose pods fit elsewhere, or on nodes that are cheaper by at least this share of their price, give "
+        "way; 0 for never. Default 0: pods that run are not moved for money unless somebody asks for it; 0.2 is a "
+        "cautious start.",
+        default=0.0,
+    ),
 )
 
 _TIMING = (

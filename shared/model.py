@@ -347,6 +347,7 @@ class ScaleDown:
     utilization_below: float
     drain_timeout: float
     max_parallel_fraction: float
+    replace_saving: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -529,4 +530,5 @@ class Plan:
     cost_per_hour: float = 0.0
     notes: tuple[str, ...] = ()
     served: tuple[Served, ...] = ()
+    replacements: Mapping[str, int] = field(default_factory=dict)
     learnt: Mapping[str, Learnt] = field(default_factory=dict)

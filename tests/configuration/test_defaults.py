@@ -19,6 +19,7 @@ POOL = CONFIG.pools[0]
         (CONFIG.scale_down.utilization_below, 0.5),
         (CONFIG.scale_down.drain_timeout, 900),
         (CONFIG.scale_down.max_parallel_fraction, 0.1),
+        (CONFIG.scale_down.replace_saving, 0),
         (CONFIG.timing.node_join_timeout, 900),
         (CONFIG.timing.debounce, 1),
         (CONFIG.timing.lead_lease, 120),
