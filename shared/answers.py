@@ -77,8 +77,8 @@ class _Better:
             bins = packer.take(usable)
             if packer.left.any():
                 return None
-        bins = Repacking(problem.market, usable, allowance, worth).improved(bins)
-        return self._settled(bins)
+        improved = Repacking(problem.market, usable, allowance, worth).improved(bins)
+        return None if improved == self._attempt.bins else self._settled(improved)
 
     def _on_top_of_what_comes(self) -> Allocation | None:
         """Nodes that are coming as kinds of their own (first), at hardly any price."""
@@ -114,13 +114,13 @@ class _Better:
         on_sites, bought = self._attempt.on_busy(), []
         free = [list(group) for group in self._problem.fresh]
         for each in sorted(bins, key=lambda each: (-self._size(each), each.kind)):
-            content = dict(each.content)
+            groups = self._groups(each) if self._pools else []
             for _ in range(each.times):
-                group = next((number for number in self._groups(each) if free[number]), None)
+                group = next((number for number in groups if free[number]), None)
                 if group is None:
-                    bought.append((each.kind, dict(content)))
+                    bought.append((each.kind, dict(each.content)))
                 else:
-                    on_sites[free[group].pop(0)] = dict(content)
+                    on_sites[free[group].pop(0)] = dict(each.content)
         numbers = np.bincount(np.array([pool for pool, _ in bought], dtype=np.intp), minlength=len(self._coming))
         if not self._question.allowance().holds(numbers):
             return None

@@ -42,8 +42,10 @@ class Repacking:
 
     def improved(self, bins: Sequence[Bin]) -> list[Bin]:
         """No dearer, of the same pods, within the allowance."""
+        least, last = self._beyond_improvement(bins), 0
+        if self.price(bins) < least:
+            return list(bins)
         best = self._with_some_given_up(list(bins))
-        least, last = self._beyond_improvement(best), 0
         for turn in range(min(_MOST_ROUNDS, sum(each.times for each in bins))):
             before = self.work
             if before + last > self._budget or self.price(best) < least:

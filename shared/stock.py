@@ -42,7 +42,9 @@ class Stock:
         `open_to` is the class's mask (see `column`); `most` pods of the class go to one node (a number, or one for each
         column), and none where pods of a class are that `clashing` marks.
         """
-        open_rows = open_to[self.column] & (need <= self.room).all(axis=1)
+        open_rows = open_to[self.column]
+        for axis in np.flatnonzero(need).tolist():  # quicker than to compare rows, of which there may be thousands
+            open_rows &= self.room[:, axis] >= need[axis]
         bounded = not isinstance(most, int) or most < UNBOUNDED
         allowed = self._allowed(row, most) if bounded else None
         if allowed is not None:
