@@ -344,3 +344,12 @@ def test_starting_up_loads_neither_azure_nor_the_kubernetes_client():
 def test_a_dump_is_sorted_by_kind(files):
     objects = cluster_dump.from_dump(files([pod("p0"), node("n1"), {"kind": "Secret"}])[2])
     assert (len(objects.pods), len(objects.nodes), len(objects.daemon_sets)) == (1, 1, 0)
+
+
+def test_where_nodes_are_not_as_the_pools_file_says_it_is_told(files, capsys):
+    real = node("n1", cpu="3820m")
+    real["metadata"]["labels"]["sluice.io/pool"] = "general"
+    assert cli.main(files([real])) == 0
+    said = capsys.readouterr().out
+    assert "note: pool general: nodes have 3820m cpu allocatable, the pools file promises 4\n" in said
+    assert said.count("note: ") == 1
