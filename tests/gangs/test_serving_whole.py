@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from shared.gangs import MOST_TRIALS
-from shared.model import Mode, Movability, Upcoming
+from shared.model import Mode, Movability, PodSelector, PodTerm, Requirement, Spread, Upcoming
 from shared.planning import plan
 from tests.builders import NOTHING, NOW, Ledger, bound, config, node, pods, pool, shape
 from tests.gangs.builders import gang, members, named, served, snapshot, why
@@ -200,3 +200,47 @@ def test_a_pod_that_stays_on_an_evicting_node_still_counts():
     going = node("n1", SMALL, [bound("job", 1, job, Movability.BLOCKS, "local storage")], evicting_at=NOW)
     decided = made(snapshot(members("job", 1, 2000), gangs=[gang("job", 2)], nodes=[going]))
     assert len(served(decided)) == 1
+
+
+APP = PodSelector(("default",), (Requirement("app", "In", ("x",)),))
+BY_HOST, BY_ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+
+
+def ruled(number, **rules):
+    return members("job", number, 500, namespace="default", labels=(("app", "x"),), **rules)
+
+
+def zone(name, most):
+    return pool(name, cpu=1000, maximum=most, labels={BY_ZONE: name})
+
+
+def test_members_that_keep_apart_need_a_node_each():
+    apart = (PodTerm(APP, BY_HOST),)
+    assert len(served(made(snapshot(ruled(3, apart=apart), gangs=[gang("job", 3)])))) == 3
+    decided = made(snapshot(ruled(4, apart=apart), gangs=[gang("job", 4)]))
+    assert decided.deltas == ()
+    assert why(decided, "job500-0")["big"] == "Gang: 3 of 4 pods of default/job fit; PoolFull: 1 of 1 nodes"
+
+
+def test_a_spread_that_keeps_one_member_out_keeps_all_out_and_is_named_with_its_figures():
+    spread, zones = (Spread(APP, BY_ZONE, 1),), (zone("z1", 1), zone("z2", 5))
+    assert len(served(made(snapshot(ruled(5, spread=spread), gangs=[gang("job", 5)]), *zones))) == 5
+    decided = made(snapshot(ruled(6, spread=spread), gangs=[gang("job", 6)]), *zones)
+    assert decided.deltas == ()
+    told = why(decided, "job500-0")["z2"]
+    assert told.startswith("Gang: 5 of 6 pods of default/job fit; PodTopologySpread: ")
+    assert "maxSkew is 1" in told
+
+
+def test_members_that_want_company_are_bought_in_one_zone():
+    near, zones = (PodTerm(APP, BY_ZONE),), (zone("z1", 1), zone("z2", 5))
+    decided = made(snapshot(ruled(9, near=near), gangs=[gang("job", 9)]), *zones)
+    assert [(delta.pool, delta.add) for delta in decided.deltas] == [("z2", 5)]
+    assert made(snapshot(ruled(11, near=near), gangs=[gang("job", 11)]), *zones).deltas == ()
+
+
+def test_one_member_with_a_rule_that_is_not_modelled_keeps_the_others_from_being_bought():
+    odd = members("job", 1, 600, not_modelled=("DynamicResources",))
+    decided = made(snapshot(members("job", 2, 500), odd, gangs=[gang("job", 3)]))
+    assert decided.deltas == ()
+    assert why(decided, "job500-0")["big"] == "Gang: 2 of 3 pods of default/job fit; NotModelled: DynamicResources"
