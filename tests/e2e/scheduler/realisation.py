@@ -79,6 +79,7 @@ class _Run:
             decided = self._decide()
             if refused is None:
                 refused, planned = _refused(decided), decided["cost_per_hour"]
+                self._withdraw(refused)
             bought = self._buy(decided["deltas"])
             if not bought and not decided["openings"]:
                 break
@@ -117,6 +118,12 @@ class _Run:
         if decided["openings"]:
             open_nodes(self._world, {"cluster": CLUSTER, "plan": made["plan"]})
         return decided
+
+    def _withdraw(self, names: set[str]) -> None:
+        """Whom the first plan refuses goes: what later plans buy is to be for the same pods."""
+        for name in sorted(names):
+            namespace, _, pod = name.partition("/")
+            self._hands.api.delete(f"/api/v1/namespaces/{namespace}/pods/{pod}", grace_seconds=0)
 
     def _nothing_to_do(self, snapshot: Snapshot) -> Json:
         """The app stores no plan that it need not act on; what it would say of pods is made again."""
