@@ -75,6 +75,7 @@ class BootTimes:
     with the registration. `silence`: a machine stops until its Node counts as lost (as node-monitor-grace-period).
     `removal`: a machine is gone until a cloud controller deletes its Node, where one runs. `startup_taint`: kubelets
     register with the taint that Sluice lifts (--register-with-taints in the scale set's template).
+    `kubelets`: somebody plays them; False: nodes are Ready from the start, and pods are bound to them but never run.
     """
 
     boot: tuple[float, float] = (30.0, 75.0)
@@ -82,6 +83,7 @@ class BootTimes:
     silence: float = 50.0
     removal: tuple[float, float] = (1.0, 10.0)
     startup_taint: bool = False
+    kubelets: bool = True
 
 
 class MachinesBridge:
@@ -127,6 +129,7 @@ class MachinesBridge:
         name = node_name(machine)
         self._running[name] = machine.provider_id
         body = node_of(machine, pool, with_gpus=self._times.gpu is None, startup_taint=self._times.startup_taint)
+        body = body if self._times.kubelets else _without_kubelet(body)
         seconds = self._draws.uniform(*self._times.boot)
         self._booting[name] = self._timeline.call_later(seconds, lambda: self._register(machine, pool, body))
 
@@ -279,6 +282,12 @@ def node_of(machine: Machine, pool: Pool, *, with_gpus: bool = True, startup_tai
         "spec": {"providerID": machine.provider_id} | ({"taints": taints} if taints else {}),
         "status": {"capacity": quantities(shape), "allocatable": quantities(allocatable)},
     }
+
+
+def _without_kubelet(node: Json) -> Json:
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "said once and for all"}
+    metadata = {name: value for name, value in node["metadata"].items() if name != "annotations"}
+    return {**node, "metadata": metadata, "status": {**node["status"], "conditions": [ready]}}
 
 
 def labels_of(machine: Machine, pool: Pool) -> dict[str, str]:
