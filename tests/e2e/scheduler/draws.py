@@ -183,6 +183,16 @@ def some_daemon_set(rng: Random) -> Json:
     }
 
 
+def takes_agent(daemon_set: Json, node: Json) -> bool:
+    """Whether its controller makes a pod of it for the node, whatever room there is."""
+    spec = daemon_set["spec"]["template"]["spec"]
+    labels = node["metadata"]["labels"]
+    if any(labels.get(name) != value for name, value in spec.get("nodeSelector", {}).items()):
+        return False
+    own = {taint["key"] for taint in TAINTS if taint["effect"] != "PreferNoSchedule"}
+    return bool(spec.get("tolerations")) or not any(each["key"] in own for each in node["spec"].get("taints") or ())
+
+
 def selection(rng: Random) -> Json:
     """A label selector, now and then by keys of the pod itself."""
     app = rng.choice("xxy")
