@@ -22,9 +22,9 @@ class Cadence:
 
     `longest_window`: seconds that a debounce may be extended in all; pods that trickle in for longer have waited
     enough. `pods_again`: seconds after which pods that still wait are announced again; a lost event costs this much.
-    `pods_after_join`: the same, in seconds after the last nodes joined. The scheduler backs off for ten at most, so a
-    pod that waits for longer found no room on them: it spreads pods where a plan packs them, and what was bought for
-    all may hold all but a few.
+    `pods_after_join`: the same, in seconds after the last nodes joined, and twice as long after each time. The
+    scheduler backs off for ten at most, so a pod that waits for longer found no room on them: it spreads pods where a
+    plan packs them, and what was bought for all may hold all but a few.
     `idle_again`: the same for an idle node, in seconds; longer, since an idle node costs money and not time.
     `evicting_again`: a lost eviction notice is worth nothing after half a minute. `joined_debounce`: nodes that join
     together are one event; nobody waits for it, as the pods are bound by then.
@@ -52,6 +52,7 @@ class UnschedulableDetector:
         self._again = timedelta(seconds=cadence.pods_again)
         self._after_join = timedelta(seconds=cadence.pods_after_join)
         self._room_tried: datetime | None = None
+        self._patience = self._again
         self._present: set[str] = set()
         self._fresh: set[str] = set()
         self._announced: dict[str, datetime] = {}
@@ -90,8 +91,12 @@ class UnschedulableDetector:
         return uid not in self._announced or self._announced[uid] + self._again <= now
 
     def joined(self, now: datetime) -> None:
-        """There is new room: the scheduler is to try it before what is left over is announced again."""
-        self._room_tried = now + self._after_join
+        """There is new room: the scheduler is to try it before what is left over is announced again.
+
+        A busy one may not be through with it by then, so from then on pods are announced more and more seldom.
+        """
+        self._patience = self._after_join
+        self._room_tried = now + self._patience
 
     def forget(self, now: datetime) -> None:
         """What is there is news again: for a holder who does not know what the last one said."""
@@ -108,7 +113,8 @@ class UnschedulableDetector:
         self._announced.update(dict.fromkeys(self._present | self._waiting, now))
         self._fresh.clear()
         self._unsaid.clear()
-        self._room_tried = None
+        self._patience = min(2 * self._patience, self._again)
+        self._room_tried = now + self._patience
         self._last_announced = now
         return len(self._present)
 

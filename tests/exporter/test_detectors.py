@@ -112,6 +112,15 @@ def test_a_new_pod_beside_known_ones_is_news_at_once() -> None:
     assert detector.due(at(6.5)) == 2
 
 
+def test_after_nodes_joined_what_is_left_over_is_announced_soon_and_then_ever_more_seldom() -> None:
+    detector = pods()
+    detector.observe(["a"], [], at(0))
+    detector.due(at(1.5))
+    detector.joined(at(10))
+    said = [second for second in range(10, 300) if detector.due(at(second))]
+    assert said == [25, 55, 115, 175, 235, 295]
+
+
 def test_a_new_holder_announces_what_another_one_may_have_announced() -> None:
     detector = pods()
     detector.observe(["a"], [], at(0))

@@ -19,6 +19,8 @@ Json = dict[str, Any]
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 NAMESPACES = ("default", "other")
+AGENTS = "agents"
+"""The namespace of DaemonSets, as kube-system is: pods' rules are about pods of their own kind."""
 TAINTS = (
     {"key": "sku", "value": "gpu", "effect": "NoSchedule"},
     {"key": "team", "value": "red", "effect": "NoExecute"},
@@ -178,7 +180,7 @@ def some_daemon_set(rng: Random) -> Json:
         spec["tolerations"] = [{"operator": "Exists"}]
     template = {"metadata": {"labels": labels}, "spec": spec}
     return {
-        "metadata": {"name": "agent", "namespace": "default"},
+        "metadata": {"name": "agent", "namespace": AGENTS},
         "spec": {"selector": {"matchLabels": labels}, "template": template},
     }
 

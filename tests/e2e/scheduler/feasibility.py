@@ -6,7 +6,7 @@ from random import Random
 
 from shared.model import Plan
 from tests.e2e.scheduler.draws import ZONE, Case, Json, draw, key, node_of, pinned, takes_agent
-from tests.e2e.scheduler.hands import NODES, Hands, eventually, messages, pods_path
+from tests.e2e.scheduler.hands import DAEMON_SETS, NODES, Hands, eventually, messages, pods_path
 
 WAVES = 3
 NOT_OF_THE_NODE = ("PoolFull", "Waits", "ZoneNotChoosable", "JointLimit", "Quota")
@@ -24,7 +24,7 @@ def disagreements(hands: Hands, seed: int) -> list[str]:
 def _judged(hands: Hands, case: Case) -> list[str]:
     rng = Random(case.seed + 1_000_000)
     for item in case.daemon_sets:
-        hands.api.create("/apis/apps/v1/namespaces/default/daemonsets", item)
+        hands.api.create(DAEMON_SETS, item)
     hands.add_nodes(case.nodes)
     for pod in case.running:
         hands.create_pod(pod)

@@ -11,9 +11,9 @@ from pathlib import Path
 from shared.adapters.errors import NotFound, OutsideError, StaleWrite
 from shared.adapters.kubernetes import KubernetesClusterApi
 from tests.e2e.control_plane import Api, ControlPlane
-from tests.e2e.scheduler.draws import HIGH, NAMESPACES, Json, key
+from tests.e2e.scheduler.draws import AGENTS, HIGH, NAMESPACES, Json, key
 
-NODES, PODS, DAEMON_SETS = "/api/v1/nodes", "/api/v1/pods", "/apis/apps/v1/namespaces/default/daemonsets"
+NODES, PODS, DAEMON_SETS = "/api/v1/nodes", "/api/v1/pods", f"/apis/apps/v1/namespaces/{AGENTS}/daemonsets"
 FLAGS = {
     # Nodes are objects that say they are ready, once; nobody is to wonder where their kubelets are.
     "kube-controller-manager": ["--node-monitor-grace-period=2h"],
@@ -32,7 +32,7 @@ class Hands:
     def __init__(self, plane: ControlPlane) -> None:
         self.api = KubernetesClusterApi.from_kubeconfig(str(plane.kubeconfig))
         self._scheduler = Api(plane.scheduler_url, ca=plane.ca)
-        for namespace in NAMESPACES:
+        for namespace in (*NAMESPACES, AGENTS):
             self._make("/api/v1/namespaces", {"metadata": {"name": namespace}})
             account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
             eventually("the service account", partial(self._there, account))

@@ -24,7 +24,7 @@ from shared.model import Ledger, Snapshot
 from shared.names import CONFIG_CONTAINER
 from shared.planning import plan
 from tests.e2e.scheduler.draws import CLUSTER, ROOMY, Case, Json, draw, key, node_of
-from tests.e2e.scheduler.hands import Hands
+from tests.e2e.scheduler.hands import DAEMON_SETS, Hands
 
 MOST_LOOKS = 12
 """Decisions in a row; who is not done by then never will be."""
@@ -98,7 +98,7 @@ class _Run:
     def _fill(self) -> None:
         """What is there, then the pods that wait; the scheduler has its say about them before anybody plans."""
         for item in self._case.daemon_sets:
-            self._hands.api.create("/apis/apps/v1/namespaces/default/daemonsets", item)
+            self._hands.api.create(DAEMON_SETS, item)
         self._hands.add_nodes(self._case.nodes)
         for pod in self._case.running + self._case.waiting:
             self._hands.create_pod(pod)
