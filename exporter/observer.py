@@ -23,7 +23,7 @@ class Observer:
         self._pods = UnschedulableDetector(config.timing.debounce, cadence)
         self._idle = self._idle_detector(config)
         self._evicting = EvictingDetector(cadence)
-        self._joined = JoinedDetector(config.timing.node_join_timeout, cadence)
+        self._joined = JoinedDetector(_longest_start(config), cadence)
 
     def look(self, config: Config, now: datetime) -> None:
         """Take in what changed since the last look; everything, when the configuration is another one."""
@@ -78,10 +78,15 @@ class Observer:
         """What is remembered of idle nodes stays; their times follow the new thresholds at the next look."""
         self._config = config
         self._pods.debounce = timedelta(seconds=config.timing.debounce)
-        self._joined.lately = timedelta(seconds=config.timing.node_join_timeout)
+        self._joined.lately = timedelta(seconds=_longest_start(config))
         self._idle = self._idle_detector(config, self._idle)
 
     def _idle_detector(self, config: Config, before: IdleDetector | None = None) -> IdleDetector:
         since = before.since if before else None
         terms = config.scale_down
         return IdleDetector(terms.idle_after, terms.utilization_below, self._cadence, since)
+
+
+def _longest_start(config: Config) -> float:
+    """Seconds after which nobody waits for a new node any more, nor for its GPUs."""
+    return max(config.timing.node_join_timeout, config.timing.resources_timeout)

@@ -98,6 +98,15 @@ def test_a_node_that_is_gone_is_forgotten() -> None:
     assert rig.service.tick(rig.now) is not None
 
 
+def test_a_node_that_took_until_its_gpus_could_be_there_is_announced_too() -> None:
+    rig = Rig()
+    rig.cluster.put(node_path("n1"), node("n1", ready=False, created=at(0)))
+    rig.to(1200)
+    rig.cluster.put(node_path("n1"), node("n1", created=at(0)))
+    rig.to(1210)
+    assert len(rig.published(NODE_JOINED)) == 1
+
+
 def test_nodes_that_join_are_announced_once_they_are_ready() -> None:
     rig = Rig()
     rig.to(5)

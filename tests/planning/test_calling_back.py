@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shared.model import Ledger, Taint, Upcoming
 from shared.names import CORDONED_BEFORE_ANNOTATION, RETIRE_OPERATION_ANNOTATION, RETIRING_TAINT
@@ -119,3 +121,33 @@ def test_a_pod_that_must_not_go_there_does_not_call_it_back():
     pools = [pool(), pool("fast", labels={"disk": "fast"})]
     made = planned(pods("a", 1, elsewhere), nodes=[going()], ledger=draining("n1"), pools=pools)
     assert (made.reuse, [delta.pool for delta in made.deltas]) == ((), ["fast"])
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.sampled_from([300, 900, 1700, 2600])), min_size=1, max_size=4),
+    st.lists(st.integers(0, 3), max_size=4),
+    st.sets(st.integers(0, 3)),
+    st.integers(0, 6),
+)
+def test_calling_back_serves_no_fewer_pods_at_no_higher_price(classes, loads, too_far, maximum):
+    pending = [pods(f"c{n}", number, shape(cpu=cpu, priority=n)) for n, (number, cpu) in enumerate(classes)]
+    nodes = [going(f"n{n}", [bound(f"x{n}", load, SMALL)] if load else []) for n, load in enumerate(loads)]
+    names = frozenset(each.name for each in nodes)
+    ledger = Ledger(retiring=names, recallable=names - {f"n{n}" for n in too_far})
+    pools = [pool(maximum=maximum), pool("dear", cpu=8000, price=0.5, maximum=2)]
+    made = planned(*pending, nodes=nodes, ledger=ledger, pools=pools)
+    without = planned(*pending, nodes=nodes, ledger=replace(ledger, recallable=frozenset()), pools=pools)
+
+    def left(decided):
+        return sum(len(group.pods) for group in decided.unserved)
+
+    assert (left(made), made.cost_per_hour) <= (left(without), without.cost_per_hour)
+    assert set(targets(made.reuse)) <= ledger.recallable
+    of = {ref: each.shape for each in pending for ref in each.pods}
+    free = {each.name: each.allocatable["cpu"] - each.requested.get("cpu", 0) for each in nodes}
+    for placed in made.reuse:
+        assert sum(dict(of[ref].requests)["cpu"] for ref in placed.pods) <= free[placed.target]
+    named = [ref for each in (*made.reuse, *made.fits_existing, *made.unserved) for ref in each.pods]
+    named += [ref for delta in made.deltas for new in delta.nodes for ref in new.pods]
+    assert sorted(map(str, named)) == sorted(map(str, of))
