@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
@@ -13,7 +13,8 @@ from shared import names
 from shared.config import parse_config
 from shared.model import Config, Ledger, Plan, Pool, Snapshot
 from shared.planning import plan
-from shared.projection import project
+from shared.projection import project, storage_seen
+from shared.storage import Kind
 
 Json = dict[str, Any]
 
@@ -26,6 +27,8 @@ TAINTS = (
     {"key": "team", "value": "red", "effect": "NoExecute"},
     {"key": "old", "value": "", "effect": "PreferNoSchedule"},
 )
+SHARE_WITH_VOLUME = 0.08
+"""Of the kinds of pods."""
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 HUGE = "hugepages-2Mi"
 DEVICE = "example.com/device"
@@ -54,6 +57,16 @@ CLUSTER = "drawn"
 AZURE = {"subscription": "00000000-0000-0000-0000-000000000000", "resource_group": "sluice", "location": "westeurope"}
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Lists of what is there."""
+
+    pods: list[Json]
+    nodes: list[Json]
+    daemon_sets: list[Json]
+    storage: Mapping[Kind, list[Json]]
+
+
 @dataclass
 class Case:
     """A cluster, and pods that wait. Everything is drawn from the seed; nothing is in the API server yet."""
@@ -64,12 +77,14 @@ class Case:
     running: list[Json] = field(default_factory=list)
     waiting: list[Json] = field(default_factory=list)
     daemon_sets: list[Json] = field(default_factory=list)
+    volumes: list[Json] = field(default_factory=list)
+    claims: list[Json] = field(default_factory=list)
     config: Config = field(init=False)
 
     def __post_init__(self) -> None:
         self.config = parse_config(self.pools_file, to_act=True)
 
-    def snapshot(self, pods: Iterable[Json], nodes: Iterable[Json], daemon_sets: Iterable[Json]) -> Snapshot:
+    def snapshot(self, seen: Seen) -> Snapshot:
         """The cluster, as the API server shows it."""
         return project(
             cluster=CLUSTER,
@@ -77,14 +92,15 @@ class Case:
             sequence=1,
             now=datetime.now(UTC),
             config=self.config,
-            pods=pods,
-            nodes=nodes,
-            daemon_sets=daemon_sets,
+            pods=seen.pods,
+            nodes=seen.nodes,
+            daemon_sets=seen.daemon_sets,
+            storage=storage_seen(seen.pods, seen.storage),
         )
 
-    def plan(self, pods: Iterable[Json], nodes: Iterable[Json], daemon_sets: Iterable[Json]) -> Plan:
+    def plan(self, seen: Seen) -> Plan:
         """What Sluice would do about it."""
-        return plan(self.snapshot(pods, nodes, daemon_sets), self.config, Ledger(), datetime.now(UTC))
+        return plan(self.snapshot(seen), self.config, Ledger(), datetime.now(UTC))
 
 
 def draw(seed: int, sizes: Sizes = SMALL) -> Case:
@@ -104,7 +120,48 @@ def draw(seed: int, sizes: Sizes = SMALL) -> Case:
             case.waiting.append({**template, "metadata": {**template["metadata"], "name": f"wait-{number}-{one}"}})
     if rng.random() < 0.25:
         case.daemon_sets.append(some_daemon_set(rng))
+    _claim(case, Random(seed + 3_000_000))
     return case
+
+
+def _claim(case: Case, rng: Random) -> None:
+    """Now and then a kind of pods shares a volume, which can be reached from one zone."""
+    kinds = sorted({pod["metadata"]["name"].rpartition("-")[0] for pod in case.waiting})
+    for kind in kinds:
+        if rng.random() > SHARE_WITH_VOLUME:
+            continue
+        name = f"volume-{case.seed}-{kind}"
+        uses = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+        pods = [pod for pod in case.waiting if pod["metadata"]["name"].startswith(f"{kind}-")]
+        for pod in pods:
+            pod["spec"] = {**pod["spec"], "volumes": uses}
+        case.volumes.append(_volume(name, rng.choice(["a", "b", "westeurope-1"])))
+        case.claims.append(_claim_on(name, pods[0]["metadata"]["namespace"]))
+
+
+def _volume(name: str, zone: str) -> Json:
+    here = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteMany"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "",
+            "hostPath": {"path": "/data"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [here]}},
+        },
+    }
+
+
+def _claim_on(name: str, namespace: str) -> Json:
+    spec = {
+        "accessModes": ["ReadWriteMany"],
+        "storageClassName": "",
+        "volumeName": name,
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
 
 
 def some_pool(rng: Random, number: int, sizes: Sizes) -> Json:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from shared.model import Plan
 from tests.e2e.scheduler.draws import ZONE, Case, Json, draw, key, node_of, pinned, takes_agent
-from tests.e2e.scheduler.hands import DAEMON_SETS, NODES, Hands, eventually, messages, pods_path
+from tests.e2e.scheduler.hands import NODES, Hands, eventually, messages, pods_path
 
 WAVES = 3
 NOT_OF_THE_NODE = ("PoolFull", "Waits", "ZoneNotChoosable", "JointLimit", "Quota")
@@ -23,15 +24,13 @@ def disagreements(hands: Hands, seed: int) -> list[str]:
 
 def _judged(hands: Hands, case: Case) -> list[str]:
     rng = Random(case.seed + 1_000_000)
-    for item in case.daemon_sets:
-        hands.api.create(DAEMON_SETS, item)
-    hands.add_nodes(case.nodes)
+    hands.fill(case)
     for pod in case.running:
         hands.create_pod(pod)
     if case.daemon_sets and case.nodes:
         _agents_settle(hands, case)
-    there = hands.pods()
-    made = case.plan([*there, *case.waiting], hands.nodes(), hands.daemon_sets())
+    there = hands.seen()
+    made = case.plan(replace(there, pods=[*there.pods, *case.waiting]))
     new = _new_nodes(hands, case, made, rng)
     if case.daemon_sets and (case.nodes or new):
         _agents_settle(hands, case)

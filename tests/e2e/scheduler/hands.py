@@ -10,10 +10,12 @@ from pathlib import Path
 
 from shared.adapters.errors import NotFound, OutsideError, StaleWrite
 from shared.adapters.kubernetes import KubernetesClusterApi
+from shared.storage import Kind
 from tests.e2e.control_plane import Api, ControlPlane
-from tests.e2e.scheduler.draws import AGENTS, HIGH, NAMESPACES, Json, key
+from tests.e2e.scheduler.draws import AGENTS, HIGH, NAMESPACES, Case, Json, Seen, key
 
 NODES, PODS, DAEMON_SETS = "/api/v1/nodes", "/api/v1/pods", f"/apis/apps/v1/namespaces/{AGENTS}/daemonsets"
+CLAIMS, VOLUMES = "/api/v1/persistentvolumeclaims", "/api/v1/persistentvolumes"
 FLAGS = {
     # Nodes are objects that say they are ready, once; nobody is to wonder where their kubelets are.
     "kube-controller-manager": ["--node-monitor-grace-period=2h"],
@@ -51,6 +53,25 @@ class Hands:
         """All of them."""
         return self.api.list(NODES)[0]
 
+    def seen(self) -> Seen:
+        """Everything that a plan goes by."""
+        return Seen(self.pods(), self.nodes(), self.daemon_sets(), {kind: self.api.list(kind.path)[0] for kind in Kind})
+
+    def fill(self, case: Case) -> None:
+        """What is there before anybody waits: volumes with their claims bound, DaemonSets, nodes."""
+        for volume in case.volumes:
+            self.api.create(VOLUMES, volume)
+        for claim in case.claims:
+            self.api.create(f"/api/v1/namespaces/{claim['metadata']['namespace']}/persistentvolumeclaims", claim)
+        if case.claims:
+            eventually("claims are bound", self._claims_bound)
+        for item in case.daemon_sets:
+            self.api.create(DAEMON_SETS, item)
+        self.add_nodes(case.nodes)
+
+    def _claims_bound(self) -> bool:
+        return all(claim["status"].get("phase") == "Bound" for claim in self.api.list(CLAIMS)[0])
+
     def daemon_sets(self) -> list[Json]:
         """All of them."""
         return self.api.list(DAEMON_SETS)[0]
@@ -84,7 +105,17 @@ class Hands:
             self._gone(f"{DAEMON_SETS}/{item['metadata']['name']}")
         eventually("no pods", self._no_pods)
         self.api.delete(NODES)
+        self._forget_volumes()
         eventually("no nodes", lambda: not self.nodes())
+
+    def _forget_volumes(self) -> None:
+        claims = self.api.list(CLAIMS)[0]
+        for claim in claims:
+            where = f"/api/v1/namespaces/{claim['metadata']['namespace']}/persistentvolumeclaims"
+            self._gone(f"{where}/{claim['metadata']['name']}")
+        eventually("no claims", lambda: not self.api.list(CLAIMS)[0])
+        if claims:
+            self.api.delete(VOLUMES)
 
     def _has_tried(self) -> bool:
         """Pods keep their turn in the back-off queue for as long as there is no node at all."""

@@ -24,7 +24,7 @@ from shared.model import Ledger, Snapshot
 from shared.names import CONFIG_CONTAINER
 from shared.planning import plan
 from tests.e2e.scheduler.draws import CLUSTER, ROOMY, Case, Json, draw, key, node_of
-from tests.e2e.scheduler.hands import DAEMON_SETS, Hands
+from tests.e2e.scheduler.hands import Hands
 
 MOST_LOOKS = 12
 """Decisions in a row; who is not done by then never will be."""
@@ -97,9 +97,7 @@ class _Run:
 
     def _fill(self) -> None:
         """What is there, then the pods that wait; the scheduler has its say about them before anybody plans."""
-        for item in self._case.daemon_sets:
-            self._hands.api.create(DAEMON_SETS, item)
-        self._hands.add_nodes(self._case.nodes)
+        self._hands.fill(self._case)
         for pod in self._case.running + self._case.waiting:
             self._hands.create_pod(pod)
         self._hands.quiet()
@@ -108,7 +106,7 @@ class _Run:
         """The plan as the app stores it; nodes that can be opened are."""
         self._made += 1
         name = f"look-{self._made}"
-        there = self._case.snapshot(self._hands.pods(), self._hands.nodes(), self._hands.daemon_sets())
+        there = self._case.snapshot(self._hands.seen())
         self._world.put_snapshot(name, there)
         now = datetime.now(UTC).isoformat()
         view = ClusterLedger().answer()
