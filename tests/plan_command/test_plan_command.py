@@ -13,6 +13,7 @@ import pytest
 from local import cli, cli_plan, cluster_dump
 from shared.adapters import errors
 from shared.adapters.kubernetes import KubernetesClusterApi
+from tests.reading import storage
 
 POOLS = """
 cluster: training
@@ -264,6 +265,37 @@ def test_wrong_usage_is_bad_input(words, capsys):
     assert "usage: sluice" in capsys.readouterr().err
 
 
+CLAIMING = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
+
+
+def of_kind(kind, item):
+    return {"kind": kind, **item}
+
+
+def disk_of(zone):
+    """What a dump holds of a pod's bound disk in that zone."""
+    return [
+        of_kind("PersistentVolumeClaim", storage.claim("data", "pv-1")),
+        of_kind("PersistentVolume", storage.volume("pv-1", zone=zone)),
+        of_kind("StorageClass", storage.storage_class()),
+        of_kind("CSINode", storage.csi_node("n1")),
+    ]
+
+
+def test_a_pod_with_a_disk_goes_where_its_disk_can(plan_json):
+    labelled = node("n1")
+    labelled["metadata"]["labels"][storage.DISK_ZONE] = "westeurope-1"
+    found = plan_json(pod("p0", **CLAIMING), labelled, *disk_of("westeurope-1"))
+    assert found["fits_existing"] == [{"node": "n1", "pods": ["default/p0"]}]
+    found = plan_json(pod("p0", **CLAIMING), labelled, *disk_of("westeurope-2"))
+    assert found["unserved"][0]["reasons"]["general"].startswith("VolumeBinding: a volume needs ")
+
+
+def test_a_dump_without_claims_is_told_what_it_lacks(plan_json):
+    reasons = plan_json(pod("p0", **CLAIMING))["unserved"][0]["reasons"]
+    assert reasons["general"].startswith("NotModelled: VolumeBinding (no persistentvolumeclaims in ")
+
+
 class Api:
     """An API server that answers each list with these objects, or fails."""
 
@@ -310,6 +342,25 @@ def test_a_cluster_that_does_not_answer_gives_one_line_and_its_code(live, capsys
     assert printed.out == ""
     assert printed.err.count("\n") == 1
     assert words in printed.err
+
+
+def test_a_live_cluster_that_hides_its_claims_is_planned_without_pods_that_have_some(live, capsysbinary, monkeypatch):
+    listed = {"/api/v1/pods": [pod("p0"), pod("p1", **CLAIMING)]}
+    arguments = live(listed)
+    show = Api.list
+
+    def hidden(self, path):
+        if path == "/api/v1/persistentvolumes":
+            raise errors.Refused("may not list persistentvolumes")
+        return show(self, path)
+
+    monkeypatch.setattr(Api, "list", hidden)
+    assert cli.main(arguments) == 0
+    printed = json.loads(capsysbinary.readouterr().out)
+    assert printed["deltas"][0]["nodes"] == [{"pods": ["default/p0"]}]
+    assert printed["unserved"][0]["reasons"]["general"] == (
+        "NotModelled: VolumeBinding (no right to list persistentvolumes)"
+    )
 
 
 def test_a_kubeconfig_that_is_not_there_is_bad_input(files, capsys, tmp_path):
