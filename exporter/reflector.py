@@ -46,6 +46,11 @@ class Reflector:
         self.failures = 0
         self.relists = 0
 
+    @property
+    def must_list(self) -> bool:
+        """Whether there is nothing to watch on from."""
+        return not self._version
+
     def sync_once(self, timeout_seconds: int) -> bool:
         """One list (at first, and after the version expired) or one watch from where the last one ended.
 

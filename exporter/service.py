@@ -7,7 +7,7 @@ simulation `poll` makes one short pass over the watches instead. All calls but t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 
 from exporter.cache import ClusterCache
@@ -70,13 +70,18 @@ class ExporterService:
         """Whether this process publishes."""
         return self._lease.epoch > 0
 
-    def poll(self) -> bool:
+    def poll(self, paths: Collection[str] | None = None) -> bool:
         """One short pass over the watches (a list where one is due); returns whether anything changed.
 
-        Never raises for what the API server answers: a resource that failed is left alone until its delay is over.
+        Whoever knows where something changed names these `paths`, and only they are watched. Never raises for what the
+        API server answers: a resource that failed is left alone until its delay is over.
         """
         now = self._clock()
-        changed = [self._poll(reflector, now) for reflector in self.reflectors]
+        asked = self.reflectors
+        if paths is not None:
+            due = {*paths, *self._not_before}
+            asked = tuple(each for each in asked if each.must_list or each.path in due)
+        changed = [self._poll(reflector, now) for reflector in asked]
         return any(changed)
 
     def tick(self, now: datetime) -> datetime | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
+from exporter.cache import DAEMON_SETS_PATH, NODES_PATH, PODS_PATH
 from exporter.config_source import Source, WatchedConfig
 from exporter.detectors import Cadence
 from exporter.lease import LeaseTerms
@@ -17,7 +18,17 @@ from functions.app import create_app
 from local.checker.rules import check
 from local.durable.model import Instance, Status
 from local.functions_host import FunctionsHost, HostOptions
-from local.kube.kinds import DAEMON_SET, NODE, POD
+from local.kube.kinds import (
+    ATTACHMENT,
+    CLAIM,
+    CSI_DRIVER,
+    CSI_NODE,
+    DAEMON_SET,
+    NODE,
+    POD,
+    STORAGE_CLASS,
+    VOLUME,
+)
 from local.kube.store import Change
 from local.system.chronicle import Recorded
 from local.system.history import run_record
@@ -26,6 +37,7 @@ from local.system.services import BLOB_URL, Doors, InProcess
 from local.system.stand_ins import Behaviour, StandIns
 from local.system.users import Users
 from local.timeline import Due, VirtualTimeline
+from shared import storage
 from shared.config import parse_config
 from shared.names import CONFIG_CONTAINER, plan_container, snapshot_container
 
@@ -34,7 +46,17 @@ TIDY_EVERY = timedelta(hours=1)
 KEPT = timedelta(hours=2)  # finished orchestrations and the blobs they were told by
 SWEEP = "reconcile"
 _LASTING = frozenset({"last-good.yaml", "latest.json", "idle.json", "leftovers.json"})
-_WATCHED = frozenset({POD, NODE, DAEMON_SET})
+_WATCHED = {
+    POD: PODS_PATH,
+    NODE: NODES_PATH,
+    DAEMON_SET: DAEMON_SETS_PATH,
+    CLAIM: storage.Kind.CLAIMS.path,
+    VOLUME: storage.Kind.VOLUMES.path,
+    STORAGE_CLASS: storage.Kind.CLASSES.path,
+    CSI_NODE: storage.Kind.CSI_NODES.path,
+    CSI_DRIVER: storage.Kind.CSI_DRIVERS.path,
+    ATTACHMENT: storage.Kind.ATTACHMENTS.path,
+}
 _SELDOM = LeaseTerms(duration=3600.0, renew_every=1200.0, retry_every=600.0)  # there is nobody else to lead
 
 
@@ -79,6 +101,7 @@ class VirtualSystem:
         self.users = Users(self.timeline, self.stand_ins.cluster, self.stand_ins.cluster)
         self._pump: Due | None = None
         self._looking = False
+        self._touched: set[str] = set()
         self.stand_ins.cluster.store.subscribe(self._changed)
         self._look()
         self._tidy_later()
@@ -168,14 +191,19 @@ class VirtualSystem:
             )
 
     def _changed(self, change: Change) -> None:
-        if change.new.kind in _WATCHED and not self._looking:
+        path = _WATCHED.get(change.new.kind)
+        if path is None:
+            return
+        self._touched.add(path)
+        if not self._looking:
             self._looking = True
             self.timeline.call_later(LOOK_DELAY, self._look)
 
     def _look(self) -> None:
         """What a watch thread and the exporter's loop do when something changed."""
         self._looking = False
-        self.exporter.poll()
+        touched, self._touched = self._touched, set()
+        self.exporter.poll(touched)
         self._tick()
 
     def _tick(self) -> None:
