@@ -32,11 +32,17 @@ def _message(world: World, name: str) -> str:
             "required pod affinity",
         ),
         ({"resourceClaims": [{"name": "gpu"}]}, "dynamic resource claims"),
+        ({"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "first"}}]}, "VolumeBinding"),
+        ({"volumes": [{"name": "d", "ephemeral": {"volumeClaimTemplate": {}}}]}, "VolumeBinding"),
     ],
 )
 def test_a_pod_that_uses_a_rule_which_is_not_simulated_waits_and_says_so(more: dict, rule: str) -> None:
     world = World()
     world.node("n")
+    late = {"metadata": {"name": "late"}, "provisioner": "x", "volumeBindingMode": "WaitForFirstConsumer"}
+    world.api.create("/apis/storage.k8s.io/v1/storageclasses", late)
+    claim = {"metadata": {"name": "first"}, "spec": {"storageClassName": "late"}}
+    world.api.create("/api/v1/namespaces/default/persistentvolumeclaims", claim)
     world.pod("p", **more)
     assert _message(world, "p") == f"0/1 nodes are available: not simulated: {rule}."
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from local.kube.kinds import CLAIM, VOLUME, Json
+from local.kube.kinds import CLAIM, STORAGE_CLASS, VOLUME, Json
 from local.kube.quantities import amount
 from local.kube.store import Store, Stored
 
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
+_BINDING = "VolumeBinding"
 PodPort = tuple[str, str, int]
 
 
@@ -74,6 +75,8 @@ def _unknown_rule(spec: Json) -> str:
 def _volumes(store: Store, pod: Stored) -> tuple[tuple[list[Json], ...], str]:
     found: list[list[Json]] = []
     for volume in pod.spec.get("volumes") or ():
+        if volume.get("ephemeral") is not None:
+            return (), _BINDING
         name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
         if not name:
             continue
@@ -82,11 +85,17 @@ def _volumes(store: Store, pod: Stored) -> tuple[tuple[list[Json], ...], str]:
             return (), f'persistentvolumeclaim "{name}" not found'
         bound = store.get(VOLUME, ("", claim.spec.get("volumeName", "")))
         if bound is None:
-            return (), "pod has unbound immediate PersistentVolumeClaims"
+            return (), _BINDING if _waits(store, claim) else "pod has unbound immediate PersistentVolumeClaims"
         required = (bound.spec.get("nodeAffinity") or {}).get("required")
         if required:
             found.append(required.get("nodeSelectorTerms") or [])
     return tuple(found), ""
+
+
+def _waits(store: Store, claim: Stored) -> bool:
+    """Whether the claim binds with its first pod: then the scheduler would choose where its volume is made."""
+    found = store.get(STORAGE_CLASS, ("", claim.spec.get("storageClassName", "")))
+    return found is not None and found.body.get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
 def requests(spec: Json) -> dict[str, int]:
