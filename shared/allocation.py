@@ -169,10 +169,11 @@ class Problem:
         )
 
     def by_size(self, rows: Sequence[int]) -> list[int]:
-        """Rows by priority, then the largest first."""
+        """Rows by priority, then those first that can't be bought for, then the largest."""
         rooms = np.concatenate([self.site_rooms, self.market.rooms])
         sizes = (self.needs / np.maximum(rooms.max(axis=0, initial=1.0), 1.0)).max(axis=1)
-        return sorted(rows, key=lambda row: (-self.priorities[row], -float(sizes[row]), row))
+        elsewhere: list[bool] = np.asarray(self.suits.any(axis=1)).tolist()
+        return sorted(rows, key=lambda row: (-self.priorities[row], elsewhere[row], -float(sizes[row]), row))
 
     def worth(self, counts: Counts, open_pools: Mask | None = None) -> Vector:
         """What a pod of each class is worth at what can be bought now; failing that, at what could be bought."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from shared.allowance import Allowance
 from shared.axes import Matrix
+from shared.exact import cheapest
 from shared.filling import LOOK
 from shared.packing import KEENNESS, Bin, Counts, Market, Mask, Packer, Rows, Vector, fluid_work, worths
 
@@ -42,6 +43,9 @@ class Repacking:
 
     def improved(self, bins: Sequence[Bin]) -> list[Bin]:
         """No dearer, of the same pods, within the allowance."""
+        return self._unless_few(self._improved(bins))
+
+    def _improved(self, bins: Sequence[Bin]) -> list[Bin]:
         least, last = self._beyond_improvement(bins), 0
         if self.price(bins) < least:
             return list(bins)
@@ -57,6 +61,13 @@ class Repacking:
                     best = tried
             last = self.work - before
         return best
+
+    def _unless_few(self, best: list[Bin]) -> list[Bin]:
+        """For a few pods the cheapest of all ways, where that is cheaper."""
+        exact = cheapest(self._market, self._usable, best)
+        if exact is None or self.price(exact) >= self.price(best) - _CENT:
+            return best
+        return exact if self._allowance.holds(self._numbers(exact)) else best
 
     def _beyond_improvement(self, bins: Sequence[Bin]) -> float:
         """A price below which nothing can be gained: the bound, and one whole node if all nodes are of one kind."""

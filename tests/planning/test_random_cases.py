@@ -114,13 +114,12 @@ def test_every_placement_holds_and_nobody_is_refused_who_could_be_served(cluster
     assert problems(snapshot_, config_, ledger, plan(snapshot_, config_, ledger, NOW)) == []
 
 
-def test_on_small_cases_the_price_is_nearly_always_the_least_of_all_ways_to_pack():
+def test_on_small_cases_the_price_is_the_least_of_all_ways_to_pack():
     """Brute force over all ways to split up to five pods; the cases are the same in every run."""
     rng = Random(1)
     ratios = [_price_over_least(rng) for _ in range(400)]
     assert min(ratios) > 0.999
-    assert max(ratios) <= 1.5
-    assert sum(ratios) / len(ratios) < 1.01
+    assert max(ratios) < 1.001
 
 
 def _price_over_least(rng):
