@@ -18,8 +18,9 @@ from pathlib import Path
 from bench import bars, bounds, build_peers, cache, growth, ours, rivals, workloads
 from bench.bars import Bar, Row
 from bench.check import faults
-from bench.realise import Bought, More, NeverBound, realise
+from bench.realise import Bought, More, NeverBound, realise, share
 from bench.workloads import Workload
+from shared.starting import MOST_NOMINATED, SMALL
 
 OUT = Path("out/bench-packing.json")
 REALISATIONS = (1, 2, 3)
@@ -103,19 +104,33 @@ def _ours(
     def told(rest: Workload) -> Bought:
         again = ours.measure(rest, packer, 1)
         _hold(rest, again)
-        return _told(again)
+        return _told(workload, again)
 
     def untold(rest: Workload) -> Bought:
         return Bought(told(rest).nodes)
 
-    times, nodes = (result.least, result.median), None if result.unserved else _told(result)
+    times, nodes = (result.least, result.median), None if result.unserved else _told(workload, result)
     yield _row(workload, name, times, nodes, told, bound)
     if name == ours.IMPROVED:
         yield _row(workload, UNAIDED, times, None if nodes is None else Bought(nodes.nodes), untold, bound)
 
 
-def _told(result: ours.Result) -> Bought:
-    return Bought.for_pods((node.pool, node.pods) for node in result.nodes)
+def _told(workload: Workload, result: ours.Result) -> Bought:
+    """What the product does: the largest pods are told where to go, and small ones never."""
+    kinds = {kind["name"]: kind for kind in workload["pods"]}
+    pools = {pool["name"]: pool for pool in workload["pools"]}
+    sizes = [
+        (share(kinds[name], pools[node.pool]), place, name)
+        for place, node in enumerate(result.nodes)
+        for name in node.pods
+    ]
+    told: list[dict[str, int]] = [{} for _ in result.nodes]
+    left = MOST_NOMINATED
+    for size, place, name in sorted(sizes, key=lambda each: -each[0]):
+        if size >= SMALL and left:
+            told[place][name] = min(left, result.nodes[place].pods[name])
+            left -= told[place][name]
+    return Bought.for_pods((node.pool, pods) for node, pods in zip(result.nodes, told, strict=True))
 
 
 def _row(  # a row has many cells

@@ -79,6 +79,11 @@ def left_over(workload: Workload, waiting: Sequence[int]) -> Workload:
     return {**workload, "name": f"{workload['name']}-rest", "pods": pods}
 
 
+def share(kind: Workload, pool: Workload) -> float:
+    """The largest part of an empty node of the pool that a pod of the kind takes."""
+    return max(kind[axis] / pool[axis] for axis in _AXES if pool[axis])
+
+
 class Cluster:
     """Nodes, filled pod by pod."""
 

@@ -17,7 +17,6 @@ from shared.adapters.errors import NotFound, Refused, Rejected, RetryLater
 from shared.adapters.protocols import ClusterApi, JsonPatch
 from shared.names import STARTING_TAINT
 
-MOST_NOMINATED = 4000  # per plan: some ten seconds of patches; whoever is left out is small, and finds a place
 _TASTERS = 8  # nominations that are sent first: when they are refused, all would be
 
 

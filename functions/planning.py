@@ -12,7 +12,6 @@ from itertools import islice
 import orjson
 
 from functions.durable import Registry
-from functions.opening import MOST_NOMINATED
 from functions.outcomes import Json, tell
 from functions.world import World, budget_key, may_grow, may_retire
 from shared import arrivals
@@ -40,7 +39,7 @@ from shared.model import (
 from shared.planning import plan
 from shared.pool_choice import open_zones
 from shared.replacing import with_replacements
-from shared.starting import Opening, openings
+from shared.starting import MOST_NOMINATED, Opening, openings
 
 LATEST = "latest.json"
 SAMPLE = 20  # pods per class that are read again before anything is bought for the class

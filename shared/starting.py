@@ -21,6 +21,15 @@ _STARTUP_TAINTS = (  # set while a node starts, by the kubelet, the cloud's node
 )
 
 
+SMALL = 0.05
+"""The share of its node below which a pod is not told where to go: it finds a place anyhow. On b-2000 that saves four
+patches in ten, and costs nothing; at 0.1 it is half of them for 0.2 % of price, at 0.25 1.1 %."""
+
+
+MOST_NOMINATED = 4000
+"""Per plan: some ten seconds of patches; whoever is left out is small. On b-15000 twice as many would save 0.7 %."""
+
+
 @dataclass(frozen=True, slots=True)
 class Guest:
     """A pod to be nominated; `instead_of` is the node of that name that is no more, which it was nominated to."""
@@ -63,10 +72,7 @@ def can_open(node: NodeView, pool: Pool) -> bool:
 def openings(
     snapshot: Snapshot, config: Config, plan: Plan, may_act: Callable[[Pool], bool], most: int
 ) -> tuple[Opening, ...]:
-    """Every node that can be opened now, with at most `most` pods to be nominated in all.
-
-    The largest come first, since small ones find a place by themselves.
-    """
+    """Every node that can be opened now, with at most `most` pods to be nominated in all, the largest first."""
     ready = [
         (node, pool)
         for node in snapshot.nodes
@@ -93,11 +99,11 @@ def _guests(snapshot: Snapshot, plan: Plan, opening: set[str], most: int) -> dic
     known = {node.name: node for node in snapshot.nodes}
     waiting = {pod: each for each in snapshot.pending for pod in each.pods}
     found = [
-        (_size(waiting[pod].shape, known[placed.target]), placed.target, Guest(pod, waiting[pod].nominated))
+        (size, placed.target, Guest(pod, waiting[pod].nominated))
         for placed in (*plan.fits_existing, *plan.fits_upcoming)
         if placed.target in opening
         for pod in placed.pods
-        if _may_be_told(waiting.get(pod), known)
+        if _may_be_told(waiting.get(pod), known) and (size := _size(waiting[pod].shape, known[placed.target])) >= SMALL
     ]
     if len(found) > most:
         found.sort(key=lambda each: -each[0])

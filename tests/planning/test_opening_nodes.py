@@ -89,6 +89,12 @@ def test_pods_that_are_all_alike_need_no_nomination():
     assert guests(opened(pods("same", 4, SMALL), nodes=[starting("n1")])) == {"n1": []}
 
 
+def test_small_pods_find_a_place_by_themselves():
+    tiny = shape(cpu=100)
+    found = guests(opened(pods("large", 1, LARGE), pods("tiny", 9, tiny), nodes=[starting("n1")]))
+    assert found == {"n1": ["default/large-0"]}
+
+
 def test_a_nomination_to_a_node_that_is_gone_may_be_replaced_and_no_other():
     gone = replace(pods("gone", 1, SMALL), nominated="vanished")
     full = replace(pods("full", 1, LARGE), nominated="n2")
