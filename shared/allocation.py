@@ -152,6 +152,12 @@ class Problem:
         """A site's place in a mask."""
         return self._question.site_column(site)
 
+    def first_round(self, given_back: Counts) -> Mask:
+        """The first of the rounds, if so many nodes of each pool were not there or coming."""
+        pools = zip(self.states, given_back.tolist(), strict=True)
+        states = [replace(state, present=state.present - number) for state, number in pools]
+        return buying_rounds(states, self.market, self.suits)[0]
+
     def fresh_pools(self) -> list[int]:
         """The pool of each kind of fresh sites."""
         pools = {state.pool.name: number for number, state in enumerate(self.states)}

@@ -32,17 +32,10 @@ def answers(
     problem = Problem(question, parts, clashes)
     attempt = Attempt(problem)
     first = attempt.run([list(range(len(parts)))])
-    if problem.unfair(first):
-        return [Attempt(problem).run(problem.levels())]
-    if effort is Effort.FIRST or not first.bought or attempt.in_later_rounds or _short(problem, first):
-        return [first]
-    better = _Better(question, problem, attempt, first).found()
-    return [first] if better is None else [better, first]
-
-
-def _short(problem: Problem, allocation: Allocation) -> bool:
-    """Whether pods are left over for want of nodes: then every node counts, not its price."""
-    return any(pods and problem.suits[row].any() for row, pods in enumerate(allocation.left))
+    better = None if effort is Effort.FIRST else _Better(question, problem, attempt, first).found()
+    if better is not None:
+        return [better, first]
+    return [Attempt(problem).run(problem.levels())] if problem.unfair(first) else [first]
 
 
 class _Better:
@@ -50,20 +43,27 @@ class _Better:
 
     def __init__(self, question: Question, problem: Problem, attempt: Attempt, first: Allocation) -> None:
         self._question, self._problem, self._attempt, self._first = question, problem, attempt, first
-        self._counts = attempt.waiting - np.array(first.left, dtype=np.int64)
+        served = problem.suits.any(axis=1)
+        self._counts = np.where(served, attempt.waiting, 0)
+        self._hopeless: list[int] = np.where(served, 0, first.left).tolist()
         self._pools = problem.fresh_pools()
         self._coming = np.zeros(len(problem.states), dtype=np.int64)
         for pool, group in zip(self._pools, problem.fresh, strict=True):
             self._coming[pool] += len(group)
 
     def found(self) -> Allocation | None:
-        """A cheaper answer that leaves no other pods over, or None."""
-        best, least = None, self._question.price(self._first) - _CENT
+        """An answer that leaves no more pods over and is cheaper, or leaves fewer over; or None."""
+        short = sum(self._first.left) - sum(self._hopeless)
+        if not (short or self._first.bought):
+            return None
+        if not self._pools and (short or self._attempt.in_later_rounds):
+            return None  # what counts then is that there are nodes, and whose turn it is, not what they cost
+        best, least = None, np.inf if short else self._question.price(self._first) - _CENT
         for way in (self._as_if_nothing_came, self._on_top_of_what_comes):
             answer = way()
             if answer is not None and self._question.price(answer) <= least:
                 best, least = answer, self._question.price(answer) + _CENT
-            if not self._problem.fresh or (best is not None and not best.bought):
+            if not self._pools or (best is not None and not best.bought):
                 break
         return best
 
@@ -71,14 +71,15 @@ class _Better:
         problem, usable = self._problem, self._problem.rounds[0]
         allowance = self._question.allowance(self._coming if self._pools else None)
         worth = problem.worth(self._counts, allowance.left > 0)
-        bins: Sequence[Bin] = self._attempt.bins
+        bins = self._attempt.bins
         if self._pools:
+            usable = problem.first_round(self._coming)
             packer = Packer(problem.market, self._counts, allowance.spent(np.zeros_like(self._coming)), worth)
             bins = packer.take(usable)
             if packer.left.any():
                 return None
         improved = Repacking(problem.market, usable, allowance, worth).improved(bins)
-        return None if improved == self._attempt.bins else self._settled(improved)
+        return None if improved is self._attempt.bins else self._settled(improved)
 
     def _on_top_of_what_comes(self) -> Allocation | None:
         """Nodes that are coming as kinds of their own (first), at hardly any price."""
@@ -107,7 +108,7 @@ class _Better:
                     given[each.kind] += 1
                 else:
                     bought.append((each.kind - len(groups), dict(each.content)))
-        return Allocation(on_sites, bought, self._first.left)
+        return Allocation(on_sites, bought, self._hopeless)
 
     def _settled(self, bins: Sequence[Bin]) -> Allocation | None:
         """The bins on nodes that are coming, as far as there are such; the others bought, if they may be."""
@@ -124,7 +125,7 @@ class _Better:
         numbers = np.bincount(np.array([pool for pool, _ in bought], dtype=np.intp), minlength=len(self._coming))
         if not self._question.allowance().holds(numbers):
             return None
-        return Allocation(on_sites, bought, self._first.left)
+        return Allocation(on_sites, bought, self._hopeless)
 
     def _size(self, each: Bin) -> float:
         if not self._pools:

@@ -41,15 +41,15 @@ class Repacking:
         self._budget = budget
         self.work = 0
 
-    def improved(self, bins: Sequence[Bin]) -> list[Bin]:
-        """No dearer, of the same pods, within the allowance."""
+    def improved(self, bins: list[Bin]) -> list[Bin]:
+        """No dearer, of the same pods, within the allowance; the very same if they can't be bettered."""
         return self._unless_few(self._improved(bins))
 
-    def _improved(self, bins: Sequence[Bin]) -> list[Bin]:
+    def _improved(self, bins: list[Bin]) -> list[Bin]:
         least, last = self._beyond_improvement(bins), 0
         if self.price(bins) < least:
-            return list(bins)
-        best = self._with_some_given_up(list(bins))
+            return bins
+        best = self._with_some_given_up(bins)
         for turn in range(min(_MOST_ROUNDS, sum(each.times for each in bins))):
             before = self.work
             if before + last > self._budget or self.price(best) < least:
