@@ -24,7 +24,7 @@ def cheapest(market: Market, usable: Mask, bins: Sequence[Bin]) -> list[Bin] | N
             pods[row] = pods.get(row, 0) + number * each.times
     rows = np.array(sorted(pods), dtype=np.intp)
     counts = np.array([pods[row] for row in rows.tolist()], dtype=np.int64)
-    if not len(rows) or float(np.prod(counts + 1.0)) > MOST_SETS or _clash(market, rows):
+    if not 0 < len(rows) < MOST_SETS.bit_length() or float(np.prod(counts + 1.0)) > MOST_SETS or _clash(market, rows):
         return None
     sets = np.stack(np.unravel_index(np.arange(int((counts + 1).prod())), counts + 1), axis=1)
     price, kind = _on_one_node(market, usable, rows, sets)
