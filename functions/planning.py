@@ -11,6 +11,7 @@ from itertools import islice
 
 import orjson
 
+from functions.budgets import nodes_held
 from functions.durable import Registry
 from functions.outcomes import Json, tell
 from functions.world import World, budget_key, may_grow, may_retire
@@ -70,7 +71,8 @@ def make_plan(world: World, order: Json) -> Json:
     now = moment(order["now"])
     ledger = planning_ledger(view, now)
     snapshot, decided = _decide(snapshot, config, ledger, now)
-    decided = with_replacements(decided, snapshot, config, ledger, now)
+    if config.scale_down.replace_saving:
+        decided = _exchanged(world, decided, snapshot, config, ledger, now)
     opening = openings(snapshot, config, decided, may_grow, MOST_NOMINATED)
     if decided.deltas:
         decided = replace(decided, served=explain(decided, snapshot, config, ledger, now, STATUS_SERVED))
@@ -96,6 +98,14 @@ def _decide(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -
     gangs = (replace(gang, problem=gang.problem or UNDECIDED) for gang in snapshot.gangs)
     snapshot = replace(snapshot, gangs=tuple(gangs))
     return snapshot, plan(snapshot, config, ledger, now)
+
+
+def _exchanged(world: World, decided: Plan, snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> Plan:
+    """The plan with the exchanges of nodes that pay and that PodDisruptionBudgets let happen."""
+    held = nodes_held(world.api(config.cluster))
+    if held is None:
+        return replace(decided, notes=(*decided.notes, "no node gives way: poddisruptionbudgets may not be listed"))
+    return with_replacements(decided, snapshot, config, replace(ledger, cooling={**ledger.cooling, **held}), now)
 
 
 def verify_pending(world: World, order: Json) -> Json:

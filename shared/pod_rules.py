@@ -73,6 +73,11 @@ def selects(selector: PodSelector, shape: PodShape) -> bool:
     return bool(shape.namespace) and speaks_of(selector, shape.namespace, dict(shape.labels))
 
 
+def matches_selector(selector: Json, labels: Mapping[str, str]) -> bool:
+    """Whether a label selector as Kubernetes writes it selects these labels; an empty one selects all."""
+    return all(requirement_matches(requirement, labels) for requirement in _requirements(selector))
+
+
 class Register(Generic[T]):
     """Things filed under selectors, found by labels without asking every selector."""
 

@@ -29,3 +29,22 @@ def test_a_cheaper_node_is_bought_and_joins_before_the_dearer_one_is_emptied_and
     stage.run(300)
     assert stage.bound("again") == ["again-0"]
     assert stage.machines() == {"big": 0, "small": 1}
+
+
+def test_nothing_is_bought_for_a_node_whose_pods_no_disruption_budget_lets_go() -> None:
+    stage = Stage(POOLS[: POOLS.index(_MARK)] + _POOLS)
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    stage.api.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
+    stage.submit(1, cpu="12", prefix="large")
+    stage.submit(1, cpu="3", prefix="web")
+    stage.run(2)
+    stage.say(seconds=300)
+    stage.finish("large")
+    stage.idle(seconds=300)
+    assert stage.machines() == {"big": 1, "small": 0}
+    assert stage.bound() == ["web-0"]
