@@ -7,7 +7,7 @@ ask again). Announcing is repeated while the condition lasts, so that an event l
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -89,6 +89,13 @@ class UnschedulableDetector:
 
     def _is_news(self, uid: str, now: datetime) -> bool:
         return uid not in self._announced or self._announced[uid] + self._again <= now
+
+    def freed(self, uids: Iterable[str], now: datetime) -> None:
+        """Their claims hold these pods back no longer: news, though they were announced."""
+        for uid in uids:
+            if uid in self._present:
+                self._announced.pop(uid, None)
+                self.observe((uid,), (), now)
 
     def joined(self, now: datetime) -> None:
         """There is new room: the scheduler is to try it before what is left over is announced again.

@@ -31,6 +31,7 @@ class Observer:
             self._tune(config)
         changes = self.view.refresh(config)
         self._pods.observe(changes.appeared, changes.gone, now, arrived=changes.arrived, left=changes.left)
+        self._pods.freed(changes.freed, now)
         for name in changes.nodes_gone:
             self._idle.gone(name)
             self._evicting.gone(name)

@@ -17,6 +17,7 @@ from shared.gang_members import Membership, gangs_of
 from shared.model import Config, DaemonShape, Gang, NodeView, PodClass, PodRef, PodSelector, PodShape, Snapshot
 from shared.pod_rules import NO_RULES, NOBODY, Interest, PodRules, rules_of
 from shared.pods import is_pending_candidate, is_terminal, member, nominated_node, pod_ref, shape_of
+from shared.predicates import waiting_claim
 from shared.projection import daemon_selectors, daemon_shapes, project_node
 from shared.storage import Kind, Stored
 from shared.volumes import Storage
@@ -30,7 +31,7 @@ _Class = tuple[PodShape, str]  # shape, and nominated node
 @dataclass(frozen=True, slots=True)
 class Changes:
     """What a look found: uids of pods that the scheduler gave up on, or no longer, and of pods that wait at all, or no
-    longer; nodes that differ, or are gone."""
+    longer; nodes that differ, or are gone; `freed`: pods given up on whose claims hold them back no longer."""
 
     appeared: tuple[str, ...]
     gone: tuple[str, ...]
@@ -38,6 +39,7 @@ class Changes:
     left: tuple[str, ...]
     nodes: tuple[NodeView, ...]
     nodes_gone: tuple[str, ...]
+    freed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,9 @@ class ClusterView:
         if self._learn_interest(work):
             # What shapes hold of pods has changed: everything is looked at again, which each new rule costs once.
             work = _joined(work, self._gather(everything=True))
+        own = {key for key, _ in work.pods}
         work = self._with_dependents(work)
+        held = {key for key, _ in work.pods if key not in own and self._is_held(key)}
         if work.daemon_sets is not None:
             self._take_daemons(work.daemon_sets)
         reported, waiting = self._states(work)
@@ -89,9 +93,17 @@ class ClusterView:
             gone=tuple(_more(reported, reported_now)),
             arrived=tuple(_more(waiting_now, waiting)),
             left=tuple(_more(waiting, waiting_now)),
+            freed=tuple(
+                self._unschedulable[key] for key in sorted(held & self._unschedulable.keys()) if not self._is_held(key)
+            ),
             nodes=tuple(view for view in views if view is not None),
             nodes_gone=tuple(name for (name, _, _), view in zip(work.nodes, views, strict=True) if view is None),
         )
+
+    def _is_held(self, key: str) -> bool:
+        """Whether a waiting pod has a claim that no node can help, or that nothing is known of."""
+        group = self._waiting.get(key)
+        return group is not None and (bool(group[0].not_modelled) or waiting_claim(group[0]) is not None)
 
     def set_idle(self, name: str, since: datetime | None) -> None:
         """What the idle detector found about a node of the last look."""

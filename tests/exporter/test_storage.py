@@ -7,6 +7,7 @@ from exporter.view import ClusterView
 from shared.adapters.errors import Refused
 from shared.adapters.protocols import Json
 from shared.config import parse_config
+from shared.names import PODS_UNSCHEDULABLE
 from shared.storage import Claim, Kind
 from tests.exporter.fakes import FakeCluster, at, node, pod, pod_path
 from tests.exporter.harness import POOLS, Rig
@@ -95,3 +96,17 @@ def test_a_pod_that_leaves_its_claim_lets_the_next_one_in() -> None:
     cache.pods.apply("DELETED", claiming("a", "c", on="n1"))
     view.refresh(CONFIG)
     assert view.snapshot("training", 1, 1, at(0)).pending[0].shape.volumes == ()
+
+
+def test_a_claim_that_is_bound_at_last_is_news_about_its_pod() -> None:
+    cluster = FakeCluster()
+    path = "/api/v1/namespaces/work/persistentvolumeclaims/c"
+    cluster.put(path, claim("c"))
+    cluster.put(pod_path("p"), claiming("p", "c"))
+    rig = Rig(cluster).to(5)
+    assert [seconds for seconds, _ in rig.published(PODS_UNSCHEDULABLE)] == [1.0]
+    cluster.put("/api/v1/persistentvolumes/pv-1", storage.volume())
+    cluster.put(path, claim("c", "pv-1"))
+    rig.to(10)
+    assert [seconds for seconds, _ in rig.published(PODS_UNSCHEDULABLE)] == [1.0, 6.0]
+    assert rig.last_snapshot().pending[0].shape.volumes == ()
