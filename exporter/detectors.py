@@ -23,8 +23,8 @@ class Cadence:
     `longest_window`: seconds that a debounce may be extended in all; pods that trickle in for longer have waited
     enough. `pods_again`: seconds after which pods that still wait are announced again; a lost event costs this much.
     `pods_after_join`: the same, in seconds after the last nodes joined, and twice as long after each time. The
-    scheduler backs off for ten at most, so a pod that waits for longer found no room on them: it spreads pods where a
-    plan packs them, and what was bought for all may hold all but a few.
+    scheduler spreads pods where a plan packs them, and what was bought for all may hold all but a few. Those that are
+    only being backed off (for ten seconds at most) fit what is there, so nothing is bought for them by asking early.
     `idle_again`: the same for an idle node, in seconds; longer, since an idle node costs money and not time.
     `evicting_again`: a lost eviction notice is worth nothing after half a minute. `joined_debounce`: nodes that join
     together are one event; nobody waits for it, as the pods are bound by then.
@@ -32,7 +32,7 @@ class Cadence:
 
     longest_window: float = 10.0
     pods_again: float = 60.0
-    pods_after_join: float = 15.0
+    pods_after_join: float = 5.0
     idle_again: float = 300.0
     evicting_again: float = 10.0
     joined_debounce: float = 2.0

@@ -118,7 +118,7 @@ def test_after_nodes_joined_what_is_left_over_is_announced_soon_and_then_ever_mo
     detector.due(at(1.5))
     detector.joined(at(10))
     said = [second for second in range(10, 300) if detector.due(at(second))]
-    assert said == [25, 55, 115, 175, 235, 295]
+    assert said == [15, 25, 45, 85, 145, 205, 265]
 
 
 def test_a_new_holder_announces_what_another_one_may_have_announced() -> None:

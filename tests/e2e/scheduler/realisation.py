@@ -69,6 +69,7 @@ class _Run:
         store.put(CONFIG_CONTAINER, f"{CLUSTER}.yaml", case.pools_file.encode())
         self._world = World(Services(_no_compute, lambda _: hands.api, lambda: store, lambda: datetime.now(UTC)))
         self._made = 0
+        self._has_renewed = False
         self._nodes = 0
 
     def result(self) -> Realised | None:
@@ -81,7 +82,7 @@ class _Run:
                 refused, planned = _refused(decided), decided["cost_per_hour"]
                 self._withdraw(refused)
             bought = self._buy(decided["deltas"])
-            if not bought and not decided["openings"]:
+            if not bought and not decided["openings"] and not self._renewed(refused | _refused(decided)):
                 break
             rounds, paid = rounds + bool(bought), paid + decided["cost_per_hour"]
             waiting = self._hands.quiet()
@@ -116,6 +117,22 @@ class _Run:
         if decided["openings"]:
             open_nodes(self._world, {"cluster": CLUSTER, "plan": made["plan"]})
         return decided
+
+    def _renewed(self, refused: set[str]) -> bool:
+        """Make those anew, once, who are without a node though one that is there takes them, and say whether any were.
+
+        The scheduler does not always try a pod again when company of another namespace has come that it waited for,
+        but by a flush of its queues after five minutes.
+        """
+        waiting = [pod for pod in self._hands.unbound() if _of_plan([pod], refused)]
+        if self._has_renewed or not waiting:
+            return False
+        self._has_renewed = True
+        self._withdraw({key(pod) for pod in waiting})
+        written = {key(pod): pod for pod in self._case.waiting}
+        for pod in waiting:
+            self._hands.create_pod(written[key(pod)])
+        return True
 
     def _withdraw(self, names: set[str]) -> None:
         """Whom the first plan refuses goes: what later plans buy is to be for the same pods."""
