@@ -38,7 +38,7 @@ def read_pool(world: World, order: Json) -> Json:
     instances = compute.instances(pool)
     standing = sum(each.provisioning_state != GOING for each in instances)
     size = {"present": len(instances), "size": max(scale_set.capacity, standing)}
-    return {"capacity": scale_set.capacity, "etag": scale_set.etag, **size, "maximum": pool.maximum}
+    return {"capacity": scale_set.capacity, "etag": scale_set.etag, **size, "maximum": pool.ceiling}
 
 
 def write_capacity(world: World, order: Json) -> Json:
@@ -160,9 +160,9 @@ def _create_vms(world: World, pool: Pool, order: Json) -> Json:
     compute = world.compute_of(pool)
     names = [f"{pool.resource}-{order['op']}-{number}" for number in range(order["add"])]
     strangers = sum(each.name not in names for each in compute.instances(pool))
-    names = names[: max(0, pool.maximum - strangers)]
+    names = names[: max(0, pool.ceiling - strangers)]
     if not names:
-        return no("full", f"pool {pool.name} is at its maximum of {pool.maximum}")
+        return no("full", f"pool {pool.name} is at its maximum of {pool.ceiling}")
     template = _template(world, pool)
     tags = {CLUSTER_TAG: order["cluster"], POOL_TAG: pool.name, OPERATION_TAG: order["op"]}
     tokens: list[str] = []

@@ -122,7 +122,11 @@ def as_text(plan: Plan, config: Config) -> Iterator[str]:
         width = max(len(name) for name in group.reasons)
         yield from (f"  {name:{width}}  {reason}" for name, reason in group.reasons.items())
     for name, number in plan.top_up.items():
-        yield f"to reach its minimum, pool {name} gets {number} more"
+        spare = plan.headroom.get(name, 0)
+        if number > spare:
+            yield f"to reach its minimum, pool {name} gets {number - spare} more"
+        if spare:
+            yield f"for headroom, pool {name} gets {spare} more"
     for name, number in plan.replacements.items():
         yield f"so that dearer nodes can go, pool {name} gets {number} more"
     yield from (f"would go: {each.node} of {each.pool}, {each.reason}" for each in plan.retirements)

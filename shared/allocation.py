@@ -128,7 +128,7 @@ class Problem:
         self.market = Market(self.needs, self.most, question.kind_rooms, question.prices, allowed, clashes)
         self.suits = fitting(self.market)
         self.limits, self.allowance = question.limits, question.allowance
-        self.rounds = buying_rounds(self.states, self.market, self.suits)
+        self.rounds = buying_rounds(self.states, self.limits, self.market, self.suits)
         self.busy, self.fresh = self._sorted_sites()
 
     def clashing(self, row: int) -> Mask | None:

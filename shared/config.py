@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from shared import config_bounds
 from shared.config_schema import (
     MISSING,
     Choice,
@@ -29,7 +30,7 @@ from shared.config_schema import (
 from shared.config_text import load_document
 from shared.model import AzureScope, Config, Mode, Pool, PoolKind, Priority, ScaleDown, Timing
 from shared.quantity import format_amount
-from shared.sku_catalogue import PODS_PER_NODE, capacity, learnt_reservation
+from shared.sku_catalogue import PODS_PER_NODE, capacity, learnt_reservation, quota_family, vcpus
 
 Json = dict[str, Any]
 
@@ -94,6 +95,7 @@ _POOL = (
     ),
     Field("mode", Choice(Mode), "As the file's mode, for this pool; the stricter of the two holds."),
     Field("azure", Record(_AZURE), "Overrides the file's azure, key by key."),
+    *config_bounds.pool_fields(MOST_NODES),
 )
 
 _SCALE_DOWN = (
@@ -179,6 +181,7 @@ _FILE = Record(
         Field("pools", Records(Record(_POOL), 500), "The pools, in any order.", required=True),
         Field("scale_down", Record(_SCALE_DOWN), "When and how nodes go.", default={}),
         Field("timing", Record(_TIMING), "The waits of growing and noticing.", default={}),
+        *config_bounds.file_fields(_NAME),
     )
 )
 
@@ -203,6 +206,8 @@ def parse_config(text: str | bytes, *, to_act: bool = False) -> Config:
         raise ConfigError(problems)
     pools = _pools(written, problems)
     problems += _cross_checks(pools)
+    mixes, headroom = config_bounds.mixes_of(written), config_bounds.headroom_of(written)
+    problems += config_bounds.problems_of(pools, mixes, headroom)
     if to_act:
         problems += _missing_to_act(pools, {problem.path for problem in problems})
     if problems:
@@ -213,6 +218,9 @@ def parse_config(text: str | bytes, *, to_act: bool = False) -> Config:
         pools=tuple(pools.values()),
         scale_down=ScaleDown(**written["scale_down"]),
         timing=Timing(**written["timing"]),
+        mixes=tuple(mixes.values()),
+        headroom=headroom,
+        priority_cutoff=written["priority_cutoff"],
     )
 
 
@@ -263,6 +271,10 @@ def _pool(fields: Json, shape: dict[str, int], reserved: dict[str, int], azure: 
         template=fields.get("template", ""),
         mode=max(mode, fields.get("mode", Mode.ACT), key=_STRICTNESS.index),
         azure=azure,
+        quota_family=fields.get("quota", {}).get("family", quota_family(fields.get("sku", ""))),
+        vcpus=fields.get("quota", {}).get("vcpus", vcpus(fields.get("sku", ""))),
+        placement_groups=fields.get("placement_groups"),
+        headroom=fields.get("headroom", 0),
     )
 
 

@@ -14,11 +14,12 @@ from datetime import datetime
 import numpy as np
 
 from shared.allocation import Question
+from shared.bounds import Bounds, bounds_now
 from shared.census import has_rules
 from shared.model import Config, Ledger, Plan, PodClass, PodRef, Served, Snapshot, Supply
 from shared.packing import Mask, Vector
 from shared.planning import demand, pools_now
-from shared.pool_choice import PoolState, closed, fallbacks, known_price
+from shared.pool_choice import fallbacks, known_price
 
 MOST_EXPLAINED = 500
 """Entries of one plan, the dearest: enough for anybody to read, and few enough for a blob."""
@@ -38,7 +39,8 @@ def explain(
     ]
     if not made.deltas:
         return tuple(_at_no_cost(group) for group in _dearest(groups, most))
-    choice = _Choice(classes, pools_now(snapshot, config, ledger, now), made)
+    states = pools_now(snapshot, config, ledger, now)
+    choice = _Choice(classes, bounds_now(snapshot, config, ledger, now, states), made)
     groups += choice.groups(made, number_of)
     return tuple(
         choice.entry(group) if group.supply is Supply.NEW else _at_no_cost(group) for group in _dearest(groups, most)
@@ -91,10 +93,13 @@ def _at_no_cost(group: _Group) -> Served:
 class _Choice:
     """Classes and pools in numbers, as the plan found them."""
 
-    def __init__(self, classes: Sequence[PodClass], states: Sequence[PoolState], made: Plan) -> None:
+    def __init__(self, classes: Sequence[PodClass], bounds: Bounds, made: Plan) -> None:
+        states = bounds.states
         question = Question(classes, (), states)
-        self._classes, self._states = classes, states
-        self._added = {delta.pool: delta.add for delta in made.deltas}
+        self._classes, self._states, self._bounds = classes, states, bounds
+        added = {delta.pool: delta.add for delta in made.deltas}
+        self._added = [added.get(state.pool.name, 0) for state in states]
+        self._most = [bounds.most(pool, [0] * len(states)) for pool in range(len(states))]
         self._number = {state.pool.name: number for number, state in enumerate(states)}
         self._known = np.array([known_price(state.pool) is not None for state in states], dtype=np.bool_)
         rooms = np.where(question.kind_rooms > 0, question.kind_rooms, np.inf)
@@ -149,7 +154,7 @@ class _Choice:
             return "CheapestShare: its share of a node costs least there"
         shut = self._shut(best)
         if shut:
-            stands_in = not self._states[best].room and pool in fallbacks(best, self._states)
+            stands_in = not self._most[best] and pool in fallbacks(best, self._states, self._most)
             word = "Fallback: it stands in for" if stands_in else "NextCheapest: cheapest would be"
             return f"{word} {self._name(best)}, {shut}"
         if has_rules(self._classes[number].shape):
@@ -167,8 +172,7 @@ class _Choice:
         return not self._known[pool], round(float(self._part[number, pool] * self._weight[pool]), 12), pool
 
     def _shut(self, pool: int) -> str:
-        state = self._states[pool]
-        return closed(state, self._added.get(state.pool.name, 0))
+        return self._bounds.closed(pool, self._added)
 
     def _share(self, number: int, pool: int) -> float | None:
         return round(float(self._part[number, pool]) * self._price(pool), _DIGITS) if self._known[pool] else None

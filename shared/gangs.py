@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from shared.allocation import Allocation, Effort, Question
+from shared.bounds import Bounds
 from shared.gang_members import gang_name, role_name, title
 from shared.gang_needs import (
     Bound,
@@ -36,7 +37,7 @@ from shared.gang_needs import (
     shortages,
 )
 from shared.model import Plan, PodClass, PodShape, Snapshot
-from shared.pool_choice import PoolState, reasons
+from shared.pool_choice import reasons
 
 MOST_TRIALS = 24
 """Plans made to find out which gangs go together: enough to find the last of ten thousand equal ones that fits."""
@@ -69,7 +70,7 @@ class Served:
 def serve(
     classes: Sequence[PodClass],
     snapshot: Snapshot,
-    states: Sequence[PoolState],
+    bounds: Bounds,
     question: Callable[[Sequence[PodClass]], Question],
     allocate: Allocate,
     effort: Effort,
@@ -77,7 +78,7 @@ def serve(
     """`allocate` with every gang served whole or not at all; `effort` goes into plans that may be the last one."""
     if not any(each.shape.gang for each in classes):
         return Served(allocate(classes, effort))
-    return _Serving(classes, snapshot, states, question, allocate, effort).run()
+    return _Serving(classes, snapshot, bounds, question, allocate, effort).run()
 
 
 def withheld(plan: Plan, snapshot: Snapshot, acting: Collection[str]) -> Snapshot:
@@ -113,12 +114,12 @@ class _Serving:
         self,
         classes: Sequence[PodClass],
         snapshot: Snapshot,
-        states: Sequence[PoolState],
+        bounds: Bounds,
         question: Callable[[Sequence[PodClass]], Question],
         allocate: Allocate,
         effort: Effort,
     ) -> None:
-        self._classes, self._states = classes, states
+        self._classes, self._states, self._bounds = classes, bounds.states, bounds
         self._question, self._allocate, self._effort = question, allocate, effort
         self._needs = needs_of(classes, snapshot)
         self._singles = [row for row, each in enumerate(classes) if not each.shape.gang]
@@ -315,12 +316,9 @@ class _Serving:
             return
         rows = need.rows.get(lack.role, ()) if lack.role else need.all_rows()
         row = next(row for row in rows if allocation.left[row])
-        added: dict[str, int] = {}
-        for pool, _ in allocation.bought:
-            name = self._states[pool].pool.name
-            added[name] = added.get(name, 0) + 1
+        closed = self._bounds.all_closed(allocation.bought)
         shape: PodShape = self._classes[row].shape
-        why = reasons(shape, self._states, added, allocation.refusals.get(row, {}))
+        why = reasons(shape, self._states, closed, allocation.refusals.get(row, {}))
         told = {pool: f"Gang: {lack.text(need.name)} fit; {reason}" for pool, reason in why.items()}
         self._told.update(dict.fromkeys(need.all_rows(), told))
 

@@ -42,6 +42,19 @@ class Priority(StrEnum):
     REGULAR = "Regular"
 
 
+class PlacementGroups(StrEnum):
+    """How a scale set spreads its VMs over placement groups, which bounds how many it takes."""
+
+    SINGLE = "single"
+    MANY = "many"
+    MANY_CUSTOM_IMAGE = "many-custom-image"
+
+    @property
+    def most(self) -> int:
+        """VMs, at most. Source: Microsoft Learn, "Working with large virtual machine scale sets"."""
+        return {"single": 100, "many": 1000, "many-custom-image": 600}[self.value]
+
+
 @dataclass(frozen=True, slots=True)
 class Taint:
     """A node taint; `effect` is NoSchedule, PreferNoSchedule or NoExecute."""
@@ -332,6 +345,15 @@ class Pool:
     mode: Mode
     azure: AzureScope | None
     cluster: str = ""  # whose pool it is: another cluster may have one of the same name in the same resource group
+    quota_family: str = ""  # as compute's usages list names it; "" = not known, and not planned with
+    vcpus: int = 0  # of one node, as quotas count them; 0 = as many as its shape has
+    placement_groups: PlacementGroups | None = None
+    headroom: int = 0  # nodes kept free of pods
+
+    @property
+    def ceiling(self) -> int:
+        """How many nodes it may have: its maximum, or what its placement groups take."""
+        return self.maximum if self.placement_groups is None else min(self.maximum, self.placement_groups.most)
 
     @property
     def allocatable(self) -> dict[str, int]:
@@ -361,6 +383,28 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
+class Mix:
+    """How many nodes of these pools may be Spot: none before `on_demand_floor` are on demand, and of all nodes at most
+    `spot_max_share`. It rules what is bought and what may go, and buys nothing by itself."""
+
+    pools: tuple[str, ...]
+    on_demand_floor: int = 0
+    spot_max_share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """Room kept free on the nodes of these pools: `percent` of the cpu and memory that pods ask for there."""
+
+    percent: float = 0.0
+    pools: tuple[str, ...] = ()
+
+
+PRIORITY_CUTOFF = -10
+"""Pods of lower priority do not cause growth and hold no node; cluster-autoscaler's expendable pods cut-off."""
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """A whole pools file, validated."""
 
@@ -369,6 +413,9 @@ class Config:
     pools: tuple[Pool, ...]
     scale_down: ScaleDown
     timing: Timing
+    mixes: tuple[Mix, ...] = ()
+    headroom: Headroom = Headroom()
+    priority_cutoff: int = PRIORITY_CUTOFF
 
     def pool(self, name: str) -> Pool | None:
         """The pool of that name, or None."""
@@ -417,6 +464,18 @@ class Learnt:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """A core quota of a subscription in a region: `used` of `limit` vCPUs. `name` is compute's own: `cores`,
+    `lowPriorityCores` or a size family. `used` includes the nodes that were asked for and are not yet counted there."""
+
+    subscription: str
+    location: str
+    name: str
+    used: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ledger:
     """What the cluster's entity knows and a snapshot cannot show.
 
@@ -424,6 +483,8 @@ class Ledger:
     those of them that only wait for Azure; they do not count, or a deletion that hangs would hold up all others.
     `cooling`: nodes whose retirement was given up a short while ago, and why. `learnt`: what was learnt, by pool.
     `recallable`: those of `retiring` that may still be told to stay; `recalled` were told so, and are supply again.
+    `usages`: core quotas as lately read;
+    what is not among them is not limited.
     """
 
     upcoming: tuple[Upcoming, ...] = ()
@@ -434,6 +495,7 @@ class Ledger:
     learnt: Mapping[str, Learnt] = field(default_factory=dict)
     recallable: frozenset[str] = frozenset()
     recalled: frozenset[str] = frozenset()
+    usages: tuple[Usage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,7 +577,8 @@ class Served:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Decided, not yet done. `kept` names each idle candidate that stays, with the reason; `top_up` fills pools below
-    their minimum (nodes that serve no pod yet, hence not among the deltas). `reuse`: nodes that were on their way out
+    their minimum and their headroom (nodes that serve no pod yet, hence not among the deltas), `headroom` says how many
+    of those are for headroom. `reuse`: nodes that were on their way out
     and are called back instead. `served` is filled in by `shared.explaining`, for those who show or store a plan.
     `learnt`: the pools' nodes as they really are, as far as that is known."""
 
@@ -532,3 +595,4 @@ class Plan:
     served: tuple[Served, ...] = ()
     replacements: Mapping[str, int] = field(default_factory=dict)
     learnt: Mapping[str, Learnt] = field(default_factory=dict)
+    headroom: Mapping[str, int] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -9,8 +10,12 @@ from itertools import chain, islice
 
 from shared import gangs, retirement
 from shared.allocation import Allocation, Effort, Question
+from shared.allowance import JointLimit
+from shared.bounds import Bounds, bounds_now
 from shared.census import has_rules
+from shared.expendable import cut_off, last_the_expendable, with_expendable
 from shared.learning import drift, lessons
+from shared.mix import within
 from shared.model import (
     Config,
     Delta,
@@ -33,6 +38,7 @@ from shared.preferring import prefer
 from shared.recalling import as_called_back, reserve, with_least
 from shared.supply import Site, bystanders, late_resources, present, sites_of
 from shared.template_node import template_of
+from shared.topping import top_up
 
 _MOST_LATE = 20  # nodes named one by one
 
@@ -48,34 +54,41 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, effo
     learnt = {state.pool.name: lesson for state in states if (lesson := state.template.learnt)}
     sites = sites_of(snapshot, config, ledger, templates, now)
     snapshot, sites, held = settle(snapshot, sites)
-    classes = demand(snapshot)
-    served, sites = _served(snapshot, classes, sites, states, reserve(snapshot, config, ledger), effort)
-    allocation = prefer(served.allocation, classes, sites, states)
+    classes, expendable = last_the_expendable(demand(snapshot), config)
+    bounds = bounds_now(snapshot, config, ledger, now, states)
+    served, sites = _served(snapshot, classes, sites, bounds, reserve(snapshot, config, ledger), effort)
+    allocation = _preferred(served.allocation, classes, sites, bounds)
+    if expendable:
+        allocation = with_expendable(allocation, classes, expendable, sites, states, bystanders(snapshot, sites))
+    most_wanted, classes = classes, [*classes, *expendable]
     refs = [_Queue(each.pods) for each in classes]
     fits_existing, fits_upcoming, reuse = _placements(allocation, sites, classes, refs)
     ledger = replace(ledger, retiring=ledger.retiring - {placed.target for placed in reuse})
     deltas = _deltas(allocation, states, refs)
     added = {delta.pool: delta.add for delta in deltas}
-    top_up = _top_up(snapshot, states, sites, ledger, added)
+    more = top_up(snapshot, config, ledger, bounds, sites, most_wanted, allocation)
     idle = any(node.idle_since is not None for node in snapshot.nodes)
     taken = _taken(allocation, sites, classes, held) if idle else {}  # nobody else may go, so nobody asks
-    going = retirement.plan(snapshot, config, ledger, now, taken)
+    bought = Counter(added) + Counter(more.nodes)
+    going = retirement.plan(snapshot, config, ledger, now, taken, bought)
     return Plan(
         deltas=deltas,
         fits_existing=fits_existing,
         fits_upcoming=fits_upcoming,
         reuse=reuse,
-        unserved=tuple(_unserved(served, classes, refs, states, added)),
+        unserved=tuple(_unserved(served, allocation, classes, refs, bounds, config)),
         retirements=going.retirements,
         kept=going.kept,
-        top_up=top_up,
+        top_up=more.nodes,
         cost_per_hour=_cost(config, added),
         notes=(
-            *_notes(config, added, states, top_up),
+            *_notes(config, added, states, more.nodes),
+            *more.notes,
             *(line for pool in config.pools if pool.name in learnt for line in drift(pool, learnt[pool.name])),
             *islice(late_resources(snapshot, config, now), _MOST_LATE),
         ),
         learnt=learnt,
+        headroom=more.headroom,
     )
 
 
@@ -83,37 +96,57 @@ def _served(
     snapshot: Snapshot,
     classes: Sequence[PodClass],
     sites: Sequence[Site],
-    states: Sequence[PoolState],
+    bounds: Bounds,
     back: list[Site],
     effort: Effort,
 ) -> tuple[gangs.Served, list[Site]]:
     """Who is served where, and the sites: among them those of the nodes `back` that are better called back."""
 
     def attempt(more: Sequence[Site]) -> tuple[Mapping[int, object], tuple[int, float]]:
-        allocation = _attempt(snapshot, classes, [*sites, *more], states, Effort.FIRST).allocation
-        price = Question(classes, [*sites, *more], states).price(allocation) if allocation.bought else 0.0
+        allocation = _attempt(snapshot, classes, [*sites, *more], bounds, Effort.FIRST).allocation
+        price = Question(classes, [*sites, *more], bounds.states).price(allocation) if allocation.bought else 0.0
         return allocation.on_sites, (sum(allocation.left), price)
 
     places = [*sites, *(with_least(back, len(sites), attempt) if back and classes else ())]
-    return _attempt(snapshot, classes, places, states, effort), places
+    return _attempt(snapshot, classes, places, bounds, effort), places
 
 
 def _attempt(
     snapshot: Snapshot,
     classes: Sequence[PodClass],
     sites: Sequence[Site],
-    states: Sequence[PoolState],
+    bounds: Bounds,
     effort: Effort,
 ) -> gangs.Served:
     around = bystanders(snapshot, sites) if any(has_rules(each.shape) for each in classes) else []
-    return gangs.serve(
-        classes,
-        snapshot,
-        states,
-        lambda some: Question(some, sites, states),
-        lambda some, much: allocate(some, sites, states, around, effort=much) if some else Allocation({}, [], []),
-        effort,
+    states, prices = bounds.states, [known_price(state.pool) or 0.0 for state in bounds.states]
+
+    def serve(limits: Sequence[JointLimit]) -> gangs.Served:
+        joint = (*bounds.joint, *limits)
+        return gangs.serve(
+            classes,
+            snapshot,
+            bounds,
+            lambda some: Question(some, sites, states, joint),
+            lambda some, much: allocate(some, sites, states, around, joint, much) if some else Allocation({}, [], []),
+            effort,
+        )
+
+    return within(
+        bounds.mixes,
+        serve,
+        lambda answer: bounds.nodes(answer.allocation.bought),
+        lambda answer: (sum(answer.allocation.left), sum(prices[pool] for pool, _ in answer.allocation.bought)),
     )
+
+
+def _preferred(
+    allocation: Allocation, classes: Sequence[PodClass], sites: Sequence[Site], bounds: Bounds
+) -> Allocation:
+    """With ties broken by preferences, where no mix of Spot and on-demand forbids it."""
+    preferred = prefer(allocation, classes, sites, bounds.states, bounds.joint)
+    nodes = bounds.nodes(preferred.bought)
+    return preferred if all(mix.holds(nodes) for mix in bounds.mixes) else allocation
 
 
 def pools_now(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> list[PoolState]:
@@ -217,38 +250,20 @@ def _deltas(allocation: Allocation, states: Sequence[PoolState], refs: Sequence[
 
 def _unserved(
     served: gangs.Served,
+    allocation: Allocation,
     classes: Sequence[PodClass],
     refs: Sequence[_Queue],
-    states: Sequence[PoolState],
-    added: Mapping[str, int],
+    bounds: Bounds,
+    config: Config,
 ) -> Iterator[Unserved]:
-    for row, count in enumerate(served.allocation.left):
+    closed = bounds.all_closed(allocation.bought)
+    wanted = len(served.allocation.left)
+    for row, count in enumerate(allocation.left):
         if count:
-            refusals = served.allocation.refusals.get(row, {})
-            why = served.told.get(row) or reasons(classes[row].shape, states, added, refusals)
+            shape, refusals = classes[row].shape, allocation.refusals.get(row, {})
+            shut = closed if row < wanted else [cut_off(shape, config)] * len(closed)
+            why = served.told.get(row) or reasons(shape, bounds.states, shut, refusals)
             yield Unserved(refs[row].draw(count), why)
-
-
-def _top_up(
-    snapshot: Snapshot,
-    states: Sequence[PoolState],
-    sites: Sequence[Site],
-    ledger: Ledger,
-    added: Mapping[str, int],
-) -> dict[str, int]:
-    """Nodes that a pool lacks to its minimum. A node in trouble does not count, one that is coming does."""
-    healthy = retirement.standing(snapshot, ledger)
-    ready = {node.name for node in snapshot.nodes if node.ready}
-    for site in sites:
-        if site.coming and site.target not in ready:
-            healthy[site.pool] = healthy.get(site.pool, 0) + 1
-    lacking = {}
-    for state in states:
-        name, coming = state.pool.name, added.get(state.pool.name, 0)
-        missing = min(state.pool.minimum - healthy.get(name, 0) - coming, state.room - coming)
-        if missing > 0:
-            lacking[name] = missing
-    return lacking
 
 
 def _cost(config: Config, added: Mapping[str, int]) -> float:

@@ -9,13 +9,19 @@ from math import isfinite
 
 import numpy as np
 
+from shared.allowance import Counts
 from shared.axes import Matrix
-from shared.model import Config, FailureMemory, Ledger, Mode, PodShape, Pool
+from shared.model import Config, FailureMemory, Ledger, Mode, PlacementGroups, PodShape, Pool
 from shared.packing import Market, Mask, Rows, Vector
 from shared.template_node import Template, template_refusal
 
 _FREE_OF_CHARGE = 1e-6  # per hour, so that worth for the price stays a number
 _DEAREST = 1e9  # per hour; beyond it is a slip, and sums of prices would not stay exact
+_GROUPS = {
+    PlacementGroups.SINGLE: "as many as a single placement group takes",
+    PlacementGroups.MANY: "as many as a scale set takes",
+    PlacementGroups.MANY_CUSTOM_IMAGE: "as many as a scale set of a custom image takes",
+}
 _BEYOND = 10.0  # a pool of unknown price counts as that much dearer, for its size, than the dearest known one
 
 
@@ -35,7 +41,15 @@ class PoolState:
     @property
     def room(self) -> int:
         """How many nodes may be added now."""
-        return 0 if self.barred else max(0, self.pool.maximum - self.present)
+        return 0 if self.barred else max(0, self.pool.ceiling - self.present)
+
+    def closed(self, added: int) -> str:
+        """Why the pool by itself gets no more nodes, `added` being decided on already; "" if it may."""
+        if self.barred or self.room > added:
+            return self.barred
+        full = f"PoolFull: {self.present + added} of {self.pool.ceiling} nodes"
+        groups = self.pool.placement_groups
+        return full if groups is None or self.pool.ceiling == self.pool.maximum else f"{full}, {_GROUPS[groups]}"
 
 
 def pool_states(
@@ -66,15 +80,16 @@ def effective_prices(pools: Sequence[Pool], rooms: Matrix) -> Vector:
     return floored
 
 
-def buying_rounds(states: Sequence[PoolState], market: Market, suits: Mask) -> list[Mask]:
+def buying_rounds(states: Sequence[PoolState], limits: Counts, market: Market, suits: Mask) -> list[Mask]:
     """Where each class may be bought for, round by round (classes by pools): a later round is for what is left.
+    `limits` says how many nodes each pool may get, all that bounds it considered.
 
     First come the fallbacks of a pool that would have been preferred but can't deliver, one after the other as its list
     says; then all pools of known price at once; then the rest.
     """
     known = np.array([known_price(state.pool) is not None for state in states], dtype=np.bool_)
     by_price = suits & known
-    orders = _fallback_orders(states, market, suits)
+    orders = _fallback_orders(states, limits, market, suits)
     rounds = []
     for step in range(max((len(order) for order in orders.values()), default=0)):
         allowed = by_price.copy()
@@ -88,33 +103,22 @@ def buying_rounds(states: Sequence[PoolState], market: Market, suits: Mask) -> l
 
 
 def reasons(
-    shape: PodShape, states: Sequence[PoolState], added: Mapping[str, int], refusals: Mapping[str, str]
+    shape: PodShape, states: Sequence[PoolState], closed: Sequence[str], refusals: Mapping[str, str]
 ) -> dict[str, str]:
-    """For each pool, why it does not serve the pod; `added` nodes are already decided on.
+    """For each pool, why it does not serve the pod; `closed` says of each why it gets no more nodes, or "".
 
     `refusals` says what rules between pods have against a new node; they are named where the node itself would do.
     """
     return {
-        name: _reason(shape, state, added.get(name, 0), refusals.get(name, ""))
-        for state in states
+        name: _reason(shape, state, shut, refusals.get(name, ""))
+        for state, shut in zip(states, closed, strict=True)
         for name in (state.pool.name,)
     }
 
 
-def closed(state: PoolState, added: int) -> str:
-    """Why the pool gets no more nodes, whoever asks, `added` being decided on already; "" if it may."""
-    if state.barred:
-        return state.barred
-    return f"PoolFull: {state.present + added} of {state.pool.maximum} nodes" if state.room <= added else ""
-
-
-def _reason(shape: PodShape, state: PoolState, added: int, by_rules: str) -> str:
-    refusal = template_refusal(shape, state.template) or closed(state, added)
-    if refusal:
-        return refusal
-    if by_rules:
-        return by_rules
-    return "NodeResourcesFit: amounts of 2**52 and more are not planned with"
+def _reason(shape: PodShape, state: PoolState, closed: str, by_rules: str) -> str:
+    refusal = template_refusal(shape, state.template) or closed or by_rules
+    return refusal or "NodeResourcesFit: amounts of 2**52 and more are not planned with"
 
 
 def _barred(pool: Pool, failures: Sequence[FailureMemory], now: datetime) -> str:
@@ -144,13 +148,13 @@ def _concerns(failure: FailureMemory, pool: Pool) -> bool:
     return failure.sku in {"", pool.sku} and failure.priority in {None, pool.priority}
 
 
-def _fallback_orders(states: Sequence[PoolState], market: Market, suits: Mask) -> dict[int, list[int]]:
+def _fallback_orders(states: Sequence[PoolState], limits: Counts, market: Market, suits: Mask) -> dict[int, list[int]]:
     """The pools to try first, by class: only for those whose preferred pool can't deliver and names fallbacks."""
-    shut = [place for place, state in enumerate(states) if state.pool.fallback and not state.room]
+    shut = [place for place, state in enumerate(states) if state.pool.fallback and not limits[place]]
     if not shut:
         return {}
     preferred = _cheapest_share(market, suits)
-    lists = {place: fallbacks(place, states) for place in shut}
+    lists = {place: fallbacks(place, states, limits) for place in shut}
     return {
         row: order
         for row, place in enumerate(preferred.tolist())
@@ -168,7 +172,7 @@ def _cheapest_share(market: Market, suits: Mask) -> Rows:
     return cheapest
 
 
-def fallbacks(place: int, states: Sequence[PoolState]) -> list[int]:
+def fallbacks(place: int, states: Sequence[PoolState], limits: Sequence[int] | Counts) -> list[int]:
     """A pool's fallbacks in order; one that can't deliver either is followed by its own."""
     by_name = {state.pool.name: number for number, state in enumerate(states)}
     order: list[int] = []
@@ -180,7 +184,7 @@ def fallbacks(place: int, states: Sequence[PoolState]) -> list[int]:
             if number is None or number in asked:
                 continue
             asked.add(number)
-            if states[number].room:
+            if limits[number]:
                 order.append(number)
             else:
                 follow(states[number].pool)

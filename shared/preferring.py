@@ -103,10 +103,12 @@ class _Ties:
     def _equal_pools(self) -> dict[int, list[int]]:
         """The pools of one price and priority, by pool, where there are two; none that stands in for another one."""
         states, prices = self._question.states, np.round(self._question.prices, _DIGITS).tolist()
-        bound = {each for place, state in enumerate(states) if not state.room for each in fallbacks(place, states)}
+        limits = self._question.limits
+        shut = [place for place in range(len(states)) if not limits[place]]
+        bound = {each for place in shut for each in fallbacks(place, states, limits)}
         groups: dict[tuple[float, Priority], list[int]] = {}
         for number, state in enumerate(states):
-            if state.room and number not in bound and known_price(state.pool) is not None:
+            if limits[number] and number not in bound and known_price(state.pool) is not None:
                 groups.setdefault((prices[number], state.pool.priority), []).append(number)
         return {number: group for group in groups.values() if len(group) > 1 for number in group}
 

@@ -5,10 +5,12 @@ Nothing here empties a node: the saga that does checks again, asks each PodDisru
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
+from types import MappingProxyType
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from shared.axes import Axes
 from shared.census import Census, has_rules
 from shared.gang_members import gang_name, role_name, title
 from shared.gang_needs import running, shortages
+from shared.keeping import Keeper
 from shared.matching import Matcher
 from shared.model import (
     BoundPods,
@@ -39,6 +42,7 @@ from shared.stock import Stock
 from shared.tallies import Place
 from shared.template_node import take
 
+_NOBODY = -(2**31)  # no priority is lower
 Taken = Mapping[str, Mapping[PodShape, int]]
 
 # What cluster-autoscaler and Karpenter read on a node: who moves over from them keeps what they said.
@@ -54,18 +58,27 @@ class Going:
     kept: Mapping[str, str] = field(default_factory=dict)
 
 
-def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, taken: Taken) -> Going:
-    """Decide over the nodes that are idle for long enough; `taken` is what pending pods are to take of each node."""
+def plan(
+    snapshot: Snapshot,
+    config: Config,
+    ledger: Ledger,
+    now: datetime,
+    taken: Taken,
+    added: Mapping[str, int] = MappingProxyType({}),
+) -> Going:
+    """Decide over the nodes that are idle for long enough; `taken` is what pending pods are to take of each node, and
+    `added` the nodes that are bought by pool."""
     candidates = _candidates(snapshot, config, ledger, now)
     if not candidates:
         return Going()
-    kept = {node.name: why for node, pool in candidates if (why := _held(node, pool, config, ledger, taken))}
+    keeper = Keeper(snapshot, config, ledger, now, taken, added)
+    kept = {node.name: why for node, pool in candidates if (why := _held(node, pool, config, ledger, taken, keeper))}
     open_ones = [(node, pool) for node, pool in candidates if node.name not in kept]
     if not open_ones:
         return Going(kept=kept)
-    judge = _Judge(snapshot, config, ledger, [node for node, _ in open_ones], taken)
+    judge = _Judge(snapshot, config, ledger, [node for node, _ in open_ones], taken, keeper)
     retirements = []
-    for node, pool in sorted(open_ones, key=_easiest_first):
+    for node, pool in sorted(open_ones, key=partial(_easiest_first, cutoff=config.priority_cutoff)):
         why, moves = judge.hear(node, pool)
         mode = _mode(pool, config)
         if why:
@@ -100,7 +113,7 @@ def _candidates(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetim
     ]
 
 
-def _held(node: NodeView, pool: Pool, config: Config, ledger: Ledger, taken: Taken) -> str:
+def _held(node: NodeView, pool: Pool, config: Config, ledger: Ledger, taken: Taken, keeper: Keeper) -> str:
     """What keeps a node by itself, whatever the others do."""
     if node.unschedulable and names.RETIRE_OPERATION_ANNOTATION not in node.annotations:
         return "cordoned by an administrator"
@@ -116,7 +129,7 @@ def _held(node: NodeView, pool: Pool, config: Config, ledger: Ledger, taken: Tak
     if blocked is not None:
         return f"{blocked.pods[0]}: {blocked.blocked_by}" if blocked.pods else blocked.blocked_by
     stayed = ledger.cooling.get(node.name)
-    return f"stayed a short while ago: {stayed}" if stayed else ""
+    return f"stayed a short while ago: {stayed}" if stayed else keeper.reserved.get(node.name, "")
 
 
 def _mode(pool: Pool, config: Config) -> Mode:
@@ -125,13 +138,19 @@ def _mode(pool: Pool, config: Config) -> Mode:
     return min(pool.mode, config.mode, key=careful.index)
 
 
-def _easiest_first(candidate: tuple[NodeView, Pool]) -> tuple[object, ...]:
+def _easiest_first(candidate: tuple[NodeView, Pool], cutoff: int) -> tuple[object, ...]:
     node, pool = candidate
-    return sum(len(bound.pods) for bound in _moving(node)), -(known_price(pool) or 0.0), node.idle_since, node.name
+    moving = sum(len(bound.pods) for bound in _moving(node, cutoff))
+    return moving, -(known_price(pool) or 0.0), node.idle_since, node.name
 
 
-def _moving(node: NodeView) -> list[BoundPods]:
-    return [bound for bound in node.bound if bound.movability is Movability.MOVES]
+def _moving(node: NodeView, cutoff: int = _NOBODY) -> list[BoundPods]:
+    """Pods that need another place; those below the priority cut-off need none."""
+    return [
+        bound
+        for bound in node.bound
+        if bound.movability is Movability.MOVES and (bound.shape.priority >= cutoff or bound.shape.gang)
+    ]
 
 
 def _idle_text(node: NodeView, now: datetime) -> str:
@@ -143,8 +162,15 @@ class _Judge:
     """Hears one candidate after the other; room and budgets that one uses are gone for the next."""
 
     def __init__(
-        self, snapshot: Snapshot, config: Config, ledger: Ledger, open_ones: Sequence[NodeView], taken: Taken
+        self,
+        snapshot: Snapshot,
+        config: Config,
+        ledger: Ledger,
+        open_ones: Sequence[NodeView],
+        taken: Taken,
+        keeper: Keeper,
     ) -> None:
+        self._keeper = keeper
         ours = {pool.name for pool in config.pools}
         nodes = [node for node in snapshot.nodes if node.pool in ours]
         self._budget = max(1, int(config.scale_down.max_parallel_fraction * len(nodes)))
@@ -152,7 +178,7 @@ class _Judge:
         self._standing = standing(snapshot, ledger)
         self._destinations: set[str] = set()
         self._gangs = _Gangs(snapshot, ledger)
-        self._movers = _Movers(snapshot, ledger, open_ones, taken)
+        self._movers = _Movers(snapshot, config, ledger, open_ones, taken, keeper.reserved)
 
     def hear(self, node: NodeView, pool: Pool) -> tuple[str, tuple[Placement, ...]]:
         """Why the node stays, or "" and where its pods would go."""
@@ -160,14 +186,15 @@ class _Judge:
             return "pods of a node that goes are planned onto it", ()
         if node.ready and self._standing.get(pool.name, 0) <= pool.minimum:
             return f"PoolMinimum: {pool.name} has {self._standing.get(pool.name, 0)}, its minimum", ()
-        if broken := self._gangs.broken_by(node):
-            return broken, ()
+        if needed := self._gangs.broken_by(node) or self._keeper.refusal(node):
+            return needed, ()
         if self._in_flight >= self._budget:
             return f"DisruptionBudget: {self._in_flight} of {self._budget} retirements are under way", ()
         why, moves = self._movers.move(node)
         if why:
             return why, ()
         self._gangs.leave(node)
+        self._keeper.goes(node)
         self._in_flight += 1
         if node.ready:
             self._standing[pool.name] -= 1
@@ -216,12 +243,22 @@ def _members(node: NodeView) -> dict[str, dict[str, int]]:
 class _Movers:
     """The pods of nodes that go, and the room on nodes that stay."""
 
-    def __init__(self, snapshot: Snapshot, ledger: Ledger, open_ones: Sequence[NodeView], taken: Taken) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        config: Config,
+        ledger: Ledger,
+        open_ones: Sequence[NodeView],
+        taken: Taken,
+        reserved: Collection[str],
+    ) -> None:
+        self._cutoff = config.priority_cutoff
         retiring = [node for node in snapshot.nodes if node.name in ledger.retiring]
-        moving = [bound for node in (*open_ones, *retiring) for bound in _moving(node)]
+        moving = [bound for node in (*open_ones, *retiring) for bound in _moving(node, self._cutoff)]
         self._shapes = list(dict.fromkeys(bound.shape for bound in moving))
         self._rows = {shape: row for row, shape in enumerate(self._shapes)}
-        self._nodes = [node for node in snapshot.nodes if _takes_pods(node, ledger)] if moving else []
+        staying = (node for node in snapshot.nodes if node.name not in reserved)
+        self._nodes = [node for node in staying if _takes_pods(node, ledger)] if moving else []
         rooms = [(_free(node, taken), _ports(node, taken)) for node in self._nodes]
         axes = Axes(self._shapes, rooms)
         self._needs, self._most = axes.needs(self._shapes), axes.most(self._shapes)
@@ -250,7 +287,7 @@ class _Movers:
     def _put(self, node: NodeView) -> tuple[str, tuple[Placement, ...]]:
         placements: list[Placement] = []
         done: list[_Move] = []
-        for bound in _moving(node):
+        for bound in _moving(node, self._cutoff):
             refs = iter(bound.pods)
             for move in self._moves(bound, node):
                 placements.append(Placement(self._nodes[move.place].name, tuple(islice(refs, move.pods))))

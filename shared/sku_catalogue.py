@@ -7,6 +7,7 @@ nodes exist should say `reserved:` as `kubectl describe node` shows it; that bea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 PODS_PER_NODE = 110
@@ -71,6 +72,42 @@ _FEWER_DISKS: Mapping[str, int] = {
 }
 
 KNOWN_SKUS = tuple(_CPU_MEMORY_GPU)
+
+
+_FAMILIES: Mapping[str, str] = {
+    "B_ms": "standardBSFamily",
+    "NC_as_T4_v3": "Standard NCASv3_T4 Family",
+    "NC_ads_A100_v4": "StandardNCADSA100v4Family",
+    "NC_ads_H100_v5": "StandardNCadsH100v5Family",
+    "NC_adis_H100_v5": "StandardNCadsH100v5Family",
+    "NV_ads_A10_v5": "StandardNVADSA10v5Family",
+    "ND_asr_v4": "Standard NDASv4_A100 Family",
+    "ND_amsr_A100_v4": "standardNDAMSv4_A100Family",
+    "ND_isr_H100_v5": "standardNDSH100v5Family",
+}
+"""Series (the size without its number) whose quota is not named by the common rule, as usages lists show them. A name
+that is wrong matches no usage, and then that quota is not planned with."""
+
+_SIZE = re.compile(r"Standard_(?P<letters>[A-Z]+)(?P<cores>\d+)(?P<features>[a-z]*)(?P<rest>(?:_[A-Z]\w*?)?(?:_v\d+)?)")
+
+
+def quota_family(sku: str) -> str:
+    """The core quota that a size counts against, as compute's usages list names it: Standard_D4s_v5 has cores of
+    standardDSv5Family. "" for a name that tells none (of constrained cores, or of no known convention)."""
+    found = _SIZE.fullmatch(sku)
+    if found is None:
+        return ""
+    letters, features, rest = found["letters"], found["features"], found["rest"]
+    known = _FAMILIES.get(f"{letters}_{features}{rest}")
+    if known is not None or re.fullmatch(r"(_v\d+)?", rest) is None:
+        return known or ""
+    return f"standard{letters}{features.upper()}{rest.removeprefix('_')}Family"
+
+
+def vcpus(sku: str) -> int:
+    """The vCPUs that a known size counts for; 0 for an unknown one."""
+    known = capacity(sku)
+    return known["cpu"] // 1000 if known else 0
 
 
 def capacity(sku: str) -> dict[str, int] | None:

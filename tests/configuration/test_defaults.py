@@ -36,6 +36,14 @@ POOL = CONFIG.pools[0]
         (POOL.reserved, {}),
         (POOL.shape["pods"], 110),
         (POOL.azure, None),
+        (POOL.quota_family, ""),
+        (POOL.vcpus, 0),
+        (POOL.placement_groups, None),
+        (POOL.headroom, 0),
+        (CONFIG.mixes, ()),
+        (CONFIG.headroom.percent, 0),
+        (CONFIG.headroom.pools, ()),
+        (CONFIG.priority_cutoff, -10),
     ],
 )
 def test_a_default_is_as_promised(value, expected):
