@@ -156,7 +156,9 @@ class Problem:
         """The first of the rounds, if so many nodes of each pool were not there or coming."""
         pools = zip(self.states, given_back.tolist(), strict=True)
         states = [replace(state, present=state.present - number) for state, number in pools]
-        return buying_rounds(states, self.market, self.suits)[0]
+        rooms = np.array([state.room for state in states], dtype=np.int64)
+        limits = np.minimum(self.allowance(given_back).left, rooms)
+        return buying_rounds(states, limits, self.market, self.suits)[0]
 
     def fresh_pools(self) -> list[int]:
         """The pool of each kind of fresh sites."""
