@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functions import quotas
 from functions.durable import Json, Orchestration, Registry, Starter, Steps, start_once
 from functions.waiting import attempt, ledger, once
 
@@ -47,6 +48,10 @@ def plan_capacity(context: Orchestration) -> Steps[Json]:
     """Plan, verify, record, start; never waits for Azure. {"ok", "settled", "growths", "retirements"}."""
     order = context.get_input()
     made = yield from attempt(context, "make_plan", order)
+    if made["ok"] and made.get("quotas_due"):
+        yield from quotas.refreshed(context, order, made["quotas_due"])
+        order = {**order, quotas.DONE: True}
+        made = yield from attempt(context, "make_plan", order)
     if made["ok"] and made["growths"]:
         made = yield from _verified(context, order, made)
     if not made["ok"]:

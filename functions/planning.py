@@ -11,6 +11,7 @@ from itertools import islice
 
 import orjson
 
+from functions import quotas
 from functions.budgets import nodes_held
 from functions.durable import Registry
 from functions.outcomes import Json, tell
@@ -66,10 +67,12 @@ def make_plan(world: World, order: Json) -> Json:
     if not name or config.mode is Mode.PAUSED:
         return {**base, "why": "paused" if name else "no snapshot has come in yet"}
     snapshot = _without_gone(world.snapshot(order["cluster"], name), known)
+    now = moment(order["now"])
+    if unread := quotas.due(world, config, snapshot, order, now):
+        return {**base, "quotas_due": unread}
     settled = arrivals.arrived(snapshot, known)
     view = arrivals.without_arrived(known, settled, snapshot)
-    now = moment(order["now"])
-    ledger = planning_ledger(view, now)
+    ledger = replace(planning_ledger(view, now), usages=quotas.known(world, config, known, now))
     snapshot, decided = _decide(snapshot, config, ledger, now)
     if config.scale_down.replace_saving:
         decided = _exchanged(world, decided, snapshot, config, ledger, now)

@@ -53,7 +53,8 @@ def _register_size(cloud: Cloud, pool: Pool) -> None:
     cores = ceil(pool.shape.get("cpu", 1000) / 1000)
     memory = pool.shape.get("memory", 0) / 2**30
     gpus = pool.shape.get("nvidia.com/gpu", 0)
-    cloud.skus.register(Sku(known.name, cores, memory, gpus, known.family))
+    family = pool.quota_family or known.family
+    cloud.skus.register(Sku(known.name, pool.vcpus or cores, memory, gpus, family))
 
 
 def _add_scale_set(cloud: Cloud, sets: ScaleSets, cluster: str, pool: Pool, *, flexible: bool) -> None:

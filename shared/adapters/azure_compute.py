@@ -21,7 +21,7 @@ from shared.adapters.azure_errors import short_retries, translated
 from shared.adapters.azure_polling import OneShotPolling, pack, unpack
 from shared.adapters.errors import NotFound, Rejected, StaleWrite
 from shared.adapters.protocols import Instance, Json, Leftover, OperationStatus, ScaleSet
-from shared.model import AzureScope, Pool, PoolKind
+from shared.model import AzureScope, Pool, PoolKind, Usage
 from shared.names import OPERATION_TAG
 
 if TYPE_CHECKING:
@@ -180,6 +180,16 @@ class AzureCompute:
             raise Rejected(f"operation token: {token[:40]!r} is not one of ours") from error
         with translated(f"asking after operation {kind}"):
             return self._retrying(ask, payload)
+
+    def usages(self, location: str) -> list[Usage]:
+        """See `Compute.usages`."""
+        subscription = self._scope.subscription
+        path = f"/subscriptions/{subscription}/providers/Microsoft.Compute/locations/{location}/usages"
+        bodies = self._list(path, COMPUTE_API, f"listing core quotas of {location}")
+        return [
+            Usage(subscription, location, body["name"]["value"], int(body["currentValue"]), int(body["limit"]))
+            for body in bodies
+        ]
 
     def leftovers(self, pools: Sequence[Pool]) -> list[Leftover]:
         """See `Compute.leftovers`."""

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from shared.adapters.errors import OutsideError
-from shared.model import Pool
+from shared.model import Pool, Usage
 
 Json = dict[str, Any]
 
@@ -118,6 +118,10 @@ class Compute(Protocol):
 
     def poll(self, token: str) -> OperationStatus:
         """Ask once how the operation stands; never waits."""
+        ...
+
+    def usages(self, location: str) -> list[Usage]:
+        """The subscription's core quotas in a region, as compute counts them now."""
         ...
 
     def leftovers(self, pools: Sequence[Pool]) -> list[Leftover]:
