@@ -53,3 +53,4 @@ def test_a_reading_that_fails_holds_nobody_up(code: str) -> None:
     stage = limited("lowPriorityCores", 400)
     stage.stand.arm.faults.add(Fault(operation="usages", resource="", code=code, stage="sync"))
     assert bought(stage)["spot"] == 3
+    assert stage.stand.arm.faults.hits["usages", "sync"] > 0
