@@ -247,12 +247,26 @@ class Survey:
         if any(is_pending_candidate(pod) and self.now - _created(pod) > PENDING_TOO_LONG for pod in self.pods):
             return "pods have been waiting"
         for pool in self.config.pools:
-            if self.counts[pool.name] + self._outstanding(pool.name) < pool.minimum:
-                return f"pool {pool.name} is below its minimum"
+            if lack := self._lack(pool):
+                return f"pool {pool.name} {lack}"
         if self._idle_long_enough():
             return "nodes have been idle"
         looks = self.config.scale_down.replace_saving > 0 and is_rare_sweep(self.now)
         return "cheaper nodes may do" if looks else ""
+
+    def _lack(self, pool: Pool) -> str:
+        """What the pool is short of, those that are coming counted, or ""."""
+        coming = self._outstanding(pool.name)
+        if self.counts[pool.name] + coming < pool.minimum:
+            return "is below its minimum"
+        return "lacks headroom" if pool.headroom and self._free(pool.name) + coming < pool.headroom else ""
+
+    def _free(self, pool: str) -> int:
+        """Nodes of the pool that hold no pod which counts: pods that took headroom's room were never announced."""
+        cutoff = self.config.priority_cutoff
+        counting = (pod["spec"] for pod in self.pods if not _goes_with_node(pod))
+        busy = {spec.get("nodeName") for spec in counting if (spec.get("priority") or 0) >= cutoff}
+        return sum(of == pool and name not in busy for name, of in self.pool_of.items())
 
     def _is_unserved(self) -> bool:
         lead = self.view["lead"]

@@ -5,7 +5,7 @@ They come last: pods have the first choice of quota, maxima and mixes. Nodes bou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shared import retirement
@@ -198,13 +198,3 @@ class _Topping:
 def _cost(pool: Pool, nodes: int) -> str:
     price = known_price(pool)
     return "at an unknown price" if price is None else f"{price * nodes:.3f} per hour"
-
-
-def short_of_headroom(snapshot: Snapshot, config: Config, ledger: Ledger, coming: Mapping[str, int]) -> Iterator[str]:
-    """Pools whose headroom lacks nodes, those that are coming counted: whether another plan is worth its while."""
-    free = dict(coming)
-    for node in snapshot.nodes:
-        standing = node.evicting_at is None and not node.unschedulable and node.name not in ledger.retiring
-        if standing and is_free(node, config.priority_cutoff):
-            free[node.pool] = free.get(node.pool, 0) + 1
-    return (pool.name for pool in config.pools if free.get(pool.name, 0) < pool.headroom)
