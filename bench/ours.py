@@ -19,12 +19,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bench.workloads import Workload
-from shared.allocation import Effort
-from shared.config import parse_config
 from shared.model import Config, Ledger, NodeView, Plan, PodRef, Snapshot
-from shared.planning import plan
-from shared.pods import ParsedPod, classes_of, shape_of
-from shared.projection import interest_of
+from shared.packing.allocation import Effort
+from shared.planning.plan import plan
+from shared.reading.pods import ParsedPod, classes_of, shape_of
+from shared.reading.projection import interest_of
+from shared.settings.config import parse_config
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 MIB = 1024**2

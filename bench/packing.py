@@ -20,7 +20,7 @@ from bench.bars import Bar, Row
 from bench.check import faults
 from bench.realise import Bought, More, NeverBound, realise, share
 from bench.workloads import Workload
-from shared.starting import MOST_NOMINATED, SMALL
+from shared.nodes.starting import MOST_NOMINATED, SMALL
 
 OUT = Path("out/bench-packing.json")
 REALISATIONS = (1, 2, 3)

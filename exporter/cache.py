@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from shared.adapters.protocols import Json
-from shared.gang_members import PATHS
-from shared.storage import Kind, Stored, named, read_one
+from shared.reading.gang_members import PATHS
+from shared.reading.storage import Kind, Stored, named, read_one
 
 PODS_PATH = "/api/v1/pods"
 NODES_PATH = "/api/v1/nodes"

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 from exporter.settings import SettingsError
 from shared.adapters.errors import NotFound, OutsideError, Rejected, Unreachable
 from shared.adapters.protocols import BlobStore
-from shared.config import ConfigError, parse_config
 from shared.model import Config
 from shared.names import CONFIG_CONTAINER
+from shared.settings.config import ConfigError, parse_config
 
 READ_EVERY_SECONDS = 30.0  # a mounted ConfigMap itself takes up to a minute to follow
 FETCH_SECONDS = 10.0

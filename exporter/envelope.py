@@ -1,4 +1,4 @@
-"""From what was seen to a CloudEvent of `shared.events`, its snapshot stored first where it does not fit inside.
+"""From what was seen to a CloudEvent of `shared.wire.events`, its snapshot stored first where it does not fit inside.
 
 `detail` of an event is `{"pods", "classes"}` for unschedulable pods, else `{"count", "nodes": [{"name", "providerID",
 "pool", "idle_since", "evicting_at"}]}` with absent times left out, and at most MOST_NAMED nodes named.
@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from exporter.node_agent import Machine, Preemption
 from shared.adapters.errors import Rejected
 from shared.adapters.protocols import BlobStore, Json
-from shared.events import make_event
 from shared.model import NodeView, Snapshot
 from shared.names import NODE_EVICTING, PODS_UNSCHEDULABLE
+from shared.wire.events import make_event
 
 MOST_NAMED = 200  # nodes in an event's detail: 40 kB of the 200 that an event may have; the snapshot has them all
 

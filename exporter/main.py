@@ -31,7 +31,7 @@ from shared.adapters.errors import NotFound, OutsideError, Refused, RetryLater
 from shared.adapters.event_grid import AzureEventPublisher
 from shared.adapters.kubernetes import KubernetesClusterApi
 from shared.adapters.protocols import BlobStore, ClusterApi
-from shared.config import ConfigError
+from shared.settings.config import ConfigError
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential

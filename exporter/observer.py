@@ -10,8 +10,8 @@ from exporter.publisher import Notice
 from exporter.view import ClusterView
 from shared.model import Config, NodeView
 from shared.names import NODE_EVICTING, NODE_IDLE, NODE_JOINED, PODS_UNSCHEDULABLE, RETIRE_OPERATION_ANNOTATION
-from shared.projection import utilization
-from shared.starting import can_open, is_starting
+from shared.nodes.starting import can_open, is_starting
+from shared.reading.projection import utilization
 
 
 class Observer:

@@ -1,6 +1,6 @@
 """The projection kept up to date: only what changed since the last look is projected again.
 
-`ClusterView` gives what `shared.projection.project` would make of the whole cache, and a test holds the two equal.
+`ClusterView` gives what `shared.reading.projection.project` would make of the whole cache; a test holds the two equal.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from datetime import datetime
 
 from exporter.cache import ClusterCache
 from shared.adapters.protocols import Json
-from shared.gang_members import Membership, gangs_of
 from shared.model import Config, DaemonShape, Gang, NodeView, PodClass, PodRef, PodSelector, PodShape, Snapshot
-from shared.pod_rules import NO_RULES, NOBODY, Interest, PodRules, rules_of
-from shared.pods import is_pending_candidate, is_terminal, member, nominated_node, pod_ref, shape_of
-from shared.predicates import waiting_claim
-from shared.projection import daemon_selectors, daemon_shapes, project_node
-from shared.storage import Kind, Stored
-from shared.volumes import Storage
+from shared.reading.gang_members import Membership, gangs_of
+from shared.reading.pods import is_pending_candidate, is_terminal, member, nominated_node, pod_ref, shape_of
+from shared.reading.projection import daemon_selectors, daemon_shapes, project_node
+from shared.reading.storage import Kind, Stored
+from shared.reading.volumes import Storage
+from shared.rules.pod_rules import NO_RULES, NOBODY, Interest, PodRules, rules_of
+from shared.rules.predicates import waiting_claim
 
 _log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functions.outcomes import Json, tell
 from shared.adapters.errors import NotFound, Refused
 from shared.adapters.protocols import ClusterApi
-from shared.pod_rules import matches_selector
+from shared.rules.pod_rules import matches_selector
 
 BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
 

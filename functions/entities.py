@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functions.durable import CLUSTER, REQUEST_BUDGET, Registry
-from shared import ledger, request_budget
+from shared.state import ledger, request_budget
 
 
 def registry() -> Registry:

@@ -11,9 +11,9 @@ from functions.planning import operation_id
 from functions.survey import fresh_snapshot
 from functions.waiting import attempt, ledger, once
 from functions.world import World, budget_key
-from shared.arrivals import machine_of
-from shared.ledger import stamp
 from shared.model import Config, NodeView, Snapshot
+from shared.state.arrivals import machine_of
+from shared.state.ledger import stamp
 
 NOTICE = timedelta(seconds=30)  # what Azure promises at least, where the news do not name the hour
 

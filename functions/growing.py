@@ -8,7 +8,7 @@ from functions.admission import replan
 from functions.durable import Json, Orchestration, Steps
 from functions.outcomes import CAPACITY, LATER, STALE, THROTTLED, no
 from functions.waiting import attempt, draw, finished, ledger, lock, once, pause, unlock, until
-from shared.ledger import stamp
+from shared.state.ledger import stamp
 
 GROWTH_REQUESTS = 20  # two readings, a write, ten polls, and room for a second try
 ROUNDS = 8  # readings with a write each

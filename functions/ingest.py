@@ -15,9 +15,9 @@ from functions.evictions import evictions_in
 from functions.outcomes import tell
 from functions.world import World
 from shared.adapters.errors import NotFound
-from shared.events import EventProblem, ParsedEvent, dead_letter_blob, parse_event, read_snapshot
 from shared.model import Snapshot
 from shared.names import DEAD_LETTER_CONTAINER, NODE_EVICTING, snapshot_container
+from shared.wire.events import EventProblem, ParsedEvent, dead_letter_blob, parse_event, read_snapshot
 
 CLUSTERS_KNOWN_FOR = timedelta(seconds=60)  # a new cluster's first event may be dead-lettered for as long as this
 

@@ -10,7 +10,6 @@ from typing import Any
 from functions.outcomes import Busy, Json
 from shared.adapters.errors import NotFound, StaleWrite, Throttled
 from shared.adapters.protocols import ClusterApi
-from shared.drain import movability, node_blocked_by
 from shared.model import Movability
 from shared.names import (
     CORDONED_BEFORE_ANNOTATION,
@@ -18,6 +17,7 @@ from shared.names import (
     RETIRE_OPERATION_ANNOTATION,
     RETIRING_TAINT,
 )
+from shared.reading.drain import movability, node_blocked_by
 
 WRITES = 4
 _TERMINATING = "deletionTimestamp"

@@ -8,7 +8,7 @@ from functions.durable import Json, Orchestration, Registry, Steps
 from functions.outcomes import LATER, THROTTLED, no
 from functions.waiting import clock, draw, ledger, once, pause, until
 from functions.world import World
-from shared.ledger import moment, stamp
+from shared.state.ledger import moment, stamp
 
 LADDER = (2.0, 3.0, 5.0, 10.0)  # seconds between polls; the last one repeats
 POLLS_PER_HISTORY = 10  # replaying is quadratic in the history's length

@@ -16,14 +16,8 @@ from functions.budgets import nodes_held
 from functions.durable import Registry
 from functions.outcomes import Json, tell
 from functions.world import World, budget_key, may_grow, may_retire
-from shared import arrivals
 from shared.adapters.errors import NotFound
 from shared.adapters.protocols import ClusterApi
-from shared.bulk import unpack
-from shared.explaining import explain
-from shared.gang_members import gang_name, role_name
-from shared.gangs import withheld
-from shared.ledger import lesson_entry, moment, planning_ledger
 from shared.model import (
     Config,
     FailureMemory,
@@ -38,17 +32,23 @@ from shared.model import (
     Snapshot,
     Supply,
 )
-from shared.planning import plan
-from shared.pool_choice import open_zones
-from shared.replacing import with_replacements
-from shared.starting import MOST_NOMINATED, Opening, openings
+from shared.nodes.starting import MOST_NOMINATED, Opening, openings
+from shared.packing.pool_choice import open_zones
+from shared.planning.explaining import explain
+from shared.planning.gangs import withheld
+from shared.planning.plan import plan
+from shared.planning.replacing import with_replacements
+from shared.reading.gang_members import gang_name, role_name
+from shared.state import arrivals
+from shared.state.bulk import unpack
+from shared.state.ledger import lesson_entry, moment, planning_ledger
 
 LATEST = "latest.json"
 SAMPLE = 20  # pods per class that are read again before anything is bought for the class
 MOST_READ = 200  # pods read one by one; beyond that, one list of all pods without a node is quicker
 VM_CHUNK = 8  # stand-alone VMs per growth: each has an operation of its own to await
 SET_CHUNK = 100  # scale set VMs per growth: what a placement group takes, and few enough to name in the ledger
-WAITING = "DisruptionBudget"  # how `shared.retirement` begins the reason of a node that has to wait its turn
+WAITING = "DisruptionBudget"  # how `shared.planning.retirement` begins the reason of a node that has to wait its turn
 MOST_NARROWED = 4  # plans for gangs that need pools which only observe; each sorts some of them out
 UNDECIDED = "more gangs need nodes of pools that only observe than one plan sorts out"
 MOST_STARTS = 24  # of growths, and of retirements, per plan: an order has 32 kB; the next plan goes on

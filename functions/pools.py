@@ -13,11 +13,11 @@ from functions.outcomes import Json, no, tell
 from functions.world import World, may_grow
 from shared.adapters.errors import CapacityMissing, NotFound, OutsideError, Rejected
 from shared.adapters.protocols import Instance
-from shared.failures import failure_memory, is_zonal
-from shared.ledger import failure_entry, moment
 from shared.model import Pool, PoolKind
 from shared.names import CLUSTER_TAG, CONFIG_CONTAINER, OPERATION_TAG, POOL_TAG
 from shared.provider_id import parse
+from shared.state.failures import failure_memory, is_zonal
+from shared.state.ledger import failure_entry, moment
 
 CLOCK_SKEW = timedelta(seconds=5)  # between Azure's creation times and ours
 FAILED = "Failed"

@@ -11,9 +11,9 @@ from datetime import datetime
 from functions.durable import Json, Orchestration, Registry, Steps, budget_entity
 from functions.waiting import clock, once
 from functions.world import World, budget_key, may_grow
-from shared.ledger import moment
 from shared.model import Config, Pool, PoolKind, Snapshot, Usage
-from shared.quota import FRESH, age_of, known_usages, usages_document
+from shared.planning.quota import FRESH, age_of, known_usages, usages_document
+from shared.state.ledger import moment
 
 DONE = "quotas_read"  # in an order: there was a try already
 

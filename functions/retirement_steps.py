@@ -8,10 +8,10 @@ from functions.outcomes import LOG, Busy, Json, no, tell
 from functions.world import World, may_grow, may_retire
 from shared.adapters.errors import NotFound, StaleWrite
 from shared.adapters.protocols import ClusterApi, Compute, Instance
-from shared.ledger import RECALL_REASON, moment
 from shared.model import Pool
 from shared.names import EVICTING_AT_ANNOTATION
 from shared.provider_id import parse
+from shared.state.ledger import RECALL_REASON, moment
 
 GOING = "Deleting"
 EVICTION_MARGIN = 2  # seconds of the notice that are left to the kubelet

@@ -8,7 +8,7 @@ from functions.admission import replan
 from functions.durable import Json, Orchestration, Steps
 from functions.outcomes import LATER, STALE, THROTTLED, no
 from functions.waiting import attempt, clock, draw, finished, ledger, lock, once, pause, unlock, until
-from shared.ledger import RECALL_REASON, stamp
+from shared.state.ledger import RECALL_REASON, stamp
 
 RETIREMENT_REQUESTS = 15
 COOLDOWN = 600.0  # seconds before a node that stayed is tried again: its reason seldom goes sooner

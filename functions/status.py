@@ -9,8 +9,8 @@ from functions.durable import Json, Registry, Starter, cluster_entity
 from functions.planning import LATEST
 from functions.world import World
 from shared.adapters.errors import NotFound, OutsideError
-from shared.ledger import ClusterLedger
 from shared.names import DEAD_LETTER_CONTAINER, plan_container
+from shared.state.ledger import ClusterLedger
 
 STAYED = "nodes/"
 MOST_STAYED = 50

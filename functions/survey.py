@@ -16,16 +16,16 @@ from functions.world import World, budget_key, may_grow, may_retire
 from shared.adapters.errors import NotFound, Refused, StaleWrite
 from shared.adapters.pod_groups import pod_groups_of
 from shared.adapters.protocols import ClusterApi, Instance, Leftover
-from shared.arrivals import key_of
-from shared.bulk import unpack
-from shared.failures import failure_memory
-from shared.ledger import ARRIVING, failure_entry, moment, stamp
 from shared.model import Config, Mode, Pool, PoolKind, Snapshot
-from shared.pods import is_pending_candidate, is_terminal, owner_kind
-from shared.projection import project, storage_seen
 from shared.provider_id import parse, pool_of
-from shared.storage import Kind
-from shared.volumes import uses_claims
+from shared.reading.pods import is_pending_candidate, is_terminal, owner_kind
+from shared.reading.projection import project, storage_seen
+from shared.reading.storage import Kind
+from shared.reading.volumes import uses_claims
+from shared.state.arrivals import key_of
+from shared.state.bulk import unpack
+from shared.state.failures import failure_memory
+from shared.state.ledger import ARRIVING, failure_entry, moment, stamp
 
 PENDING_TOO_LONG = timedelta(seconds=60)  # the exporter's debounce and Event Grid's first retry are over by then
 SAGA_OVERDUE = timedelta(minutes=10)  # a retirement younger than this is not asked after

@@ -12,11 +12,11 @@ from functions.outcomes import LOG, Json
 from functions.services import Services
 from shared.adapters.errors import NotFound, Rejected
 from shared.adapters.protocols import BlobStore, ClusterApi, Compute
-from shared.config import ConfigError, parse_config
-from shared.config_schema import Problem
 from shared.model import Config, Mode, Pool, Snapshot
 from shared.names import CONFIG_CONTAINER, plan_container, snapshot_container
-from shared.snapshot_codec import decode, encode
+from shared.settings.config import ConfigError, parse_config
+from shared.settings.config_schema import Problem
+from shared.wire.snapshot_codec import decode, encode
 
 CONFIG_SUFFIX = ".yaml"
 LAST_GOOD = "last-good.yaml"

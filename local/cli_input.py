@@ -8,12 +8,12 @@ from tempfile import TemporaryFile
 
 from local.cluster_dump import read_input
 from local.errors import UserError
-from shared.config import ConfigError, parse_config
 from shared.model import Config
+from shared.settings.config import ConfigError, parse_config
 
 
 def read_pools(name: str, *, to_act: bool) -> tuple[str, Config]:
-    """The text of a pools file ("-": standard input) and its meaning; see `shared.config.parse_config` for `to_act`.
+    """The text of a pools file ("-": standard input) and its meaning; `to_act` is that of `parse_config`.
 
     Raises UserError with a line for each problem of the file.
     """

@@ -16,12 +16,12 @@ import orjson
 from local.cli_input import read_pools
 from local.cluster_dump import ClusterObjects, from_api_server, from_dump
 from local.errors import DONE, UserError
-from shared import planning
-from shared.explaining import explain
 from shared.model import Config, Ledger, Placement, Plan, PodRef, Served, Snapshot, Supply
-from shared.pool_choice import known_price
-from shared.projection import project, storage_seen
-from shared.replacing import with_replacements
+from shared.packing.pool_choice import known_price
+from shared.planning import plan as planning
+from shared.planning.explaining import explain
+from shared.planning.replacing import with_replacements
+from shared.reading.projection import project, storage_seen
 
 _PODS_SHOWN = 4
 _NODES_SHOWN = 20

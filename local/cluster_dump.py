@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from local.errors import BAD_INPUT, REFUSED, UNREACHABLE, UserError
-from shared.storage import Kind
-from shared.volumes import uses_claims
+from shared.reading.storage import Kind
+from shared.reading.volumes import uses_claims
 
 if TYPE_CHECKING:
     from shared.adapters.protocols import ClusterApi

@@ -231,7 +231,7 @@ class PodClass:
 
 
 class Movability(StrEnum):
-    """What a drain does with a pod; the order of rules is in `shared.drain`."""
+    """What a drain does with a pod; the order of rules is in `shared.reading.drain`."""
 
     STAYS = "stays"  # DaemonSet and mirror pods: they go with the node and hold nothing back
     MOVES = "moves"  # evicted, and planned for elsewhere
@@ -363,7 +363,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class ScaleDown:
-    """When and how nodes go; durations in seconds. Defaults and their reasons stand in `shared.config`."""
+    """When and how nodes go; durations in seconds. Defaults and their reasons stand in `shared.settings.config`."""
 
     idle_after: float
     utilization_below: float
@@ -374,7 +374,7 @@ class ScaleDown:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The waits of growing and noticing, in seconds. Defaults and their reasons stand in `shared.config`."""
+    """The waits of growing and noticing, in seconds. Defaults and their reasons stand in `shared.settings.config`."""
 
     node_join_timeout: float
     debounce: float
@@ -446,7 +446,7 @@ class FailureMemory:
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What the nodes of a pool turned out to be like (`shared.learning` says which nodes taught it).
+    """What the nodes of a pool turned out to be like (`shared.nodes.learning` says which nodes taught it).
 
     `declared` is a digest of what the pools file promised then: for another promise the lesson is void. `newest` is
     when the youngest of those nodes was made. `labels` are those that a new node would not be expected to have, or has
@@ -578,9 +578,9 @@ class Served:
 class Plan:
     """Decided, not yet done. `kept` names each idle candidate that stays, with the reason; `top_up` fills pools below
     their minimum and their headroom (nodes that serve no pod yet, hence not among the deltas), `headroom` says how many
-    of those are for headroom. `reuse`: nodes that were on their way out
-    and are called back instead. `served` is filled in by `shared.explaining`, for those who show or store a plan.
-    `learnt`: the pools' nodes as they really are, as far as that is known."""
+    of those are for headroom. `reuse`: nodes that were on their way out and are called back instead. `served` is filled
+    in by `shared.planning.explaining`, for those who show or store a plan. `learnt`: the pools' nodes as they really
+    are, as far as that is known."""
 
     deltas: tuple[Delta, ...] = ()
     fits_existing: tuple[Placement, ...] = ()

@@ -31,7 +31,7 @@ from shared.model import (
     Timing,
     Toleration,
 )
-from shared.predicates import Ground
+from shared.rules.predicates import Ground
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(hours=5)

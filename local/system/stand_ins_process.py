@@ -32,7 +32,7 @@ from local.system.report import report
 from local.system.stand_ins import INGEST_PATH, Behaviour, Deliver, StandIns
 from local.timeline import WallTimeline
 from local.web import Handler, Request, Response
-from shared.config import parse_config
+from shared.settings.config import parse_config
 
 DELIVERY_SECONDS = 30.0  # Event Grid waits no longer for an answer
 NOT_REACHED = 502

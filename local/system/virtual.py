@@ -37,9 +37,9 @@ from local.system.services import BLOB_URL, Doors, InProcess
 from local.system.stand_ins import Behaviour, StandIns
 from local.system.users import Users
 from local.timeline import Due, VirtualTimeline
-from shared import storage
-from shared.config import parse_config
 from shared.names import CONFIG_CONTAINER, plan_container, snapshot_container
+from shared.reading import storage
+from shared.settings.config import parse_config
 
 LOOK_DELAY = 0.1  # seconds from a change in the cluster until the exporter looks: a watch event is that quick
 TIDY_EVERY = timedelta(hours=1)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from shared.adapters.errors import NotFound, Refused
 from shared.adapters.protocols import ClusterApi, Json
-from shared.gang_members import PATHS, groups_asked_for, membership
+from shared.reading.gang_members import PATHS, groups_asked_for, membership
 
 
 def pod_groups_of(api: ClusterApi, pods: Iterable[Json]) -> dict[str, list[Json]]:

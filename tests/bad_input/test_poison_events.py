@@ -15,8 +15,8 @@ import orjson
 import pytest
 
 from local.web import Request
-from shared.events import LARGEST_SNAPSHOT
 from shared.names import DEAD_LETTER_CONTAINER, snapshot_container
+from shared.wire.events import LARGEST_SNAPSHOT
 from tests.orchestrations.stage import Stage
 
 Json = dict[str, Any]

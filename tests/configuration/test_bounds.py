@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.config import ConfigError, parse_config
 from shared.model import Headroom, Mix, PlacementGroups
+from shared.settings.config import ConfigError, parse_config
 from shared.sku_catalogue import KNOWN_SKUS, quota_family, vcpus
 
 FILE = """

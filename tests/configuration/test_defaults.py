@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.config import json_schema, parse_config
 from shared.model import Mode, PoolKind, Priority
+from shared.settings.config import json_schema, parse_config
 
 CONFIG = parse_config("{cluster: c, pools: [{name: p, max: 1, shape: {cpu: 1, memory: 1Gi}}]}")
 POOL = CONFIG.pools[0]

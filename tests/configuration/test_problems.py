@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.config import ConfigError, check_can_act, parse_config
+from shared.settings.config import ConfigError, check_can_act, parse_config
 
 AZURE = "azure: {subscription: 00000000-0000-0000-0000-000000000000, resource_group: rg, location: westeurope}"
 SKU = "sku: Standard_D4s_v5"

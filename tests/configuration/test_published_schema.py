@@ -7,7 +7,7 @@ import orjson
 import pytest
 import yaml
 
-from shared.config import ConfigError, json_schema, parse_config
+from shared.settings.config import ConfigError, json_schema, parse_config
 from shared.sku_catalogue import KNOWN_SKUS
 
 ROOT = Path(__file__).parents[2]
@@ -15,7 +15,7 @@ PUBLISHED = ROOT / "docs" / "pools.schema.json"
 EXAMPLES = sorted((ROOT / "examples" / "pools").glob("*.yaml"))
 REGENERATE = (
     "docs/pools.schema.json is stale; write it anew with: .venv/bin/python -c 'import sys, orjson; "
-    "from shared.config import json_schema; sys.stdout.buffer.write(orjson.dumps(json_schema(), "
+    "from shared.settings.config import json_schema; sys.stdout.buffer.write(orjson.dumps(json_schema(), "
     "option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))' > docs/pools.schema.json"
 )
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.config import parse_config
+from shared.settings.config import parse_config
 
 POOLS = Path(__file__).parents[2] / "examples" / "pools"
 TRACE_EXTREMES = [  # millicores, MiB, GPUs: no pod of the openb trace exceeds these in its class, nor fits none of them

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from shared.config import check_can_act, parse_config
 from shared.model import AzureScope, Mode, PoolKind, Priority, Taint
+from shared.settings.config import check_can_act, parse_config
 
 GIB = 2**30
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.drain import movability, node_blocked_by
 from shared.model import Movability
+from shared.reading.drain import movability, node_blocked_by
 from tests.reading.builders import owned, pod
 
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"

@@ -33,7 +33,7 @@ from local.system.stand_ins_process import deliver_to
 from local.timeline import WallTimeline
 from local.web import Handler, Request, Response
 from shared.adapters.kubernetes import KubernetesClusterApi
-from shared.config import parse_config
+from shared.settings.config import parse_config
 from tests.e2e.audit import AuditLog
 from tests.e2e.cluster import Cluster, eventually
 from tests.e2e.control_plane import ControlPlane

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from shared.model import Config, Ledger, Plan, Pool
-from shared.planning import plan
-from shared.projection import project, storage_seen
-from shared.storage import Kind
-from shared.template_node import HOSTNAME_LABEL, template_of
+from shared.nodes.template_node import HOSTNAME_LABEL, template_of
+from shared.planning.plan import plan
+from shared.reading.projection import project, storage_seen
+from shared.reading.storage import Kind
 from tests.builders import config, pool
 from tests.e2e.conftest import Plane
 from tests.e2e.control_plane import Api

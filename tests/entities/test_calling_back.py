@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.ledger import RECALL_REASON, apply, moment, planning_ledger, stamp
+from shared.state.ledger import RECALL_REASON, apply, moment, planning_ledger, stamp
 from tests.entities.test_ledger import NOW
 
 

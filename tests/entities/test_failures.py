@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.failures import failure_memory
 from shared.model import Mode, Pool, PoolKind, Priority
+from shared.state.failures import failure_memory
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 SPOT = Pool(

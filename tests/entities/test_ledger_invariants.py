@@ -10,7 +10,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from shared.ledger import DELETING, DRAINING, RECALLED, SEEN_LIMIT, SPENT_LIMIT, apply, moment, planning_ledger, stamp
+from shared.state.ledger import (
+    DELETING,
+    DRAINING,
+    RECALLED,
+    SEEN_LIMIT,
+    SPENT_LIMIT,
+    apply,
+    moment,
+    planning_ledger,
+    stamp,
+)
 from tests.entities.test_ledger import NOW
 
 HOLDERS = st.sampled_from(["a", "b", "c"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.request_budget import CAPACITY, REFILL_PER_SECOND, RETRY_AFTER_CAP, apply
+from shared.state.request_budget import CAPACITY, REFILL_PER_SECOND, RETRY_AFTER_CAP, apply
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 Json = dict[str, Any]

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.events import (
+from shared.model import PodClass, PodRef, PodShape, Snapshot
+from shared.names import EVENT_TYPES, NODE_EVICTING, NODE_IDLE, PODS_UNSCHEDULABLE
+from shared.wire.events import (
     LARGEST_EVENT,
     LARGEST_SNAPSHOT,
     ClaimCheck,
@@ -23,8 +25,6 @@ from shared.events import (
     parse_event,
     read_snapshot,
 )
-from shared.model import PodClass, PodRef, PodShape, Snapshot
-from shared.names import EVENT_TYPES, NODE_EVICTING, NODE_IDLE, PODS_UNSCHEDULABLE
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ACCOUNT = "https://sluice.blob.core.windows.net"

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from exporter.service import ExporterService
-from shared.config import parse_config
-from shared.events import parse_event, read_snapshot
 from shared.model import Config, Snapshot
+from shared.settings.config import parse_config
+from shared.wire.events import parse_event, read_snapshot
 from tests.exporter.fakes import FakeCluster, FakeStore, FakeTopic, at
 
 POOLS = b"""

@@ -13,8 +13,8 @@ import pytest
 
 from exporter.config_source import BlobSource, FileSource, UrlSource, WatchedConfig, source_of
 from shared.adapters.errors import NotFound, Unreachable
-from shared.config import ConfigError
 from shared.names import CONFIG_CONTAINER
+from shared.settings.config import ConfigError
 from tests.exporter.fakes import FakeStore, at
 
 GOOD = b"cluster: training\npools: [{name: cpu, max: 5, shape: {cpu: 4, memory: 8Gi}}]\n"

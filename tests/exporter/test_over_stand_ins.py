@@ -18,9 +18,9 @@ from local.web import Request, Response
 from shared.adapters.blobs import make_blob_store
 from shared.adapters.event_grid import AzureEventPublisher
 from shared.adapters.protocols import Json
-from shared.config import parse_config
-from shared.events import parse_event, read_snapshot
 from shared.names import NODE_IDLE, PODS_UNSCHEDULABLE
+from shared.settings.config import parse_config
+from shared.wire.events import parse_event, read_snapshot
 from tests.exporter.fakes import node, pod
 from tests.exporter.harness import POOLS
 

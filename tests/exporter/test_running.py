@@ -16,8 +16,8 @@ from exporter.node_agent import COMPUTE_URL
 from exporter.runner import Runner
 from shared.adapters.errors import Unreachable
 from shared.adapters.protocols import Json
-from shared.events import parse_event
 from shared.names import NODE_EVICTING
+from shared.wire.events import parse_event
 from tests.exporter.fakes import FakeCluster, FakeTopic, node, node_path, pod, pod_path
 from tests.exporter.harness import POOLS, Rig
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from shared.adapters.errors import Expired, Refused, Unreachable
-from shared.config import parse_config
-from shared.events import parse_event
 from shared.names import NODE_EVICTING, NODE_IDLE, NODE_JOINED, PODS_UNSCHEDULABLE
+from shared.settings.config import parse_config
+from shared.wire.events import parse_event
 from tests.exporter.fakes import FakeCluster, at, node, node_path, pod, pod_path
 from tests.exporter.harness import POOLS, Rig
 

@@ -6,9 +6,9 @@ from exporter.cache import ClusterCache
 from exporter.view import ClusterView
 from shared.adapters.errors import Refused
 from shared.adapters.protocols import Json
-from shared.config import parse_config
 from shared.names import PODS_UNSCHEDULABLE
-from shared.storage import Claim, Kind
+from shared.reading.storage import Claim, Kind
+from shared.settings.config import parse_config
 from tests.exporter.fakes import FakeCluster, at, node, pod, pod_path
 from tests.exporter.harness import POOLS, Rig
 from tests.reading import storage

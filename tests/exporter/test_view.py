@@ -9,11 +9,11 @@ import pytest
 from exporter.cache import ClusterCache
 from exporter.view import ClusterView
 from shared.adapters.protocols import Json
-from shared.config import parse_config
-from shared.pods import is_pending_candidate, is_terminal
-from shared.projection import project
-from shared.storage import Kind
-from shared.volumes import Storage, storage_of
+from shared.reading.pods import is_pending_candidate, is_terminal
+from shared.reading.projection import project
+from shared.reading.storage import Kind
+from shared.reading.volumes import Storage, storage_of
+from shared.settings.config import parse_config
 from tests.exporter.fakes import at, node, pod
 from tests.exporter.harness import POOLS
 from tests.reading import storage

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.gangs import withheld
-from shared.planning import plan
+from shared.planning.gangs import withheld
+from shared.planning.plan import plan
 from tests.builders import NOTHING, NOW, config, pods, pool, shape
 from tests.gangs.builders import gang, members, snapshot
 from tests.orchestrations.stage import POOLS, Stage

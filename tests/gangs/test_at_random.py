@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.model import Gang, Plan, PodClass, Snapshot
-from shared.planning import plan
+from shared.planning.plan import plan
 from tests import builders
 from tests.builders import NOTHING, NOW, bound, config, node, pods, pool, shape
 from tests.gangs.builders import gang, members, named, snapshot

@@ -12,9 +12,9 @@ from exporter.view import ClusterView
 from shared.adapters.errors import NotFound, Refused, Unreachable
 from shared.adapters.pod_groups import pod_groups_of
 from shared.adapters.protocols import Json
-from shared.config import parse_config
-from shared.gang_members import NATIVE, PATHS, VOLCANO
-from shared.projection import project
+from shared.reading.gang_members import NATIVE, PATHS, VOLCANO
+from shared.reading.projection import project
+from shared.settings.config import parse_config
 from tests.exporter.fakes import FakeCluster, at, node, pod
 from tests.exporter.harness import POOLS, Rig
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from shared.gang_members import COSCHEDULING, MOST, NATIVE, VOLCANO
 from shared.model import Gang
-from shared.planning import plan
-from shared.projection import project
-from shared.snapshot_codec import decode, encode, from_json, to_json
+from shared.planning.plan import plan
+from shared.reading.gang_members import COSCHEDULING, MOST, NATIVE, VOLCANO
+from shared.reading.projection import project
+from shared.wire.snapshot_codec import decode, encode, from_json, to_json
 from tests.builders import NOTHING
 from tests.reading.builders import CONFIG, node, pod
 

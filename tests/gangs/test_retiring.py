@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.model import Ledger
-from shared.planning import plan
+from shared.planning.plan import plan
 from tests.builders import NOTHING, NOW, bound, config, idle, node, pods, pool, shape
 from tests.gangs.builders import gang, members, named, snapshot
 

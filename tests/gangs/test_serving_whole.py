@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from shared.gangs import MOST_TRIALS
 from shared.model import Mode, Movability, PodSelector, PodTerm, Requirement, Spread, Upcoming
-from shared.planning import plan
+from shared.planning.gangs import MOST_TRIALS
+from shared.planning.plan import plan
 from tests.builders import NOTHING, NOW, Ledger, bound, config, node, pods, pool, shape
 from tests.gangs.builders import gang, members, named, served, snapshot, why
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from shared.explaining import explain
 from shared.model import HostPort, PodSelector, PodTerm, Requirement, Spread, Taint, Toleration
-from shared.planning import plan
-from shared.rule_load import TOO_MANY_RULES
+from shared.packing.rule_load import TOO_MANY_RULES
+from shared.planning.explaining import explain
+from shared.planning.plan import plan
 from tests.builders import GIB, NOTHING, NOW, bound, config, needs, node, pairs, pods, pool, shape, snapshot
 
 HOST = "kubernetes.io/hostname"

@@ -19,10 +19,10 @@ from local.system.stand_ins import Behaviour, StandIns
 from local.timeline import VirtualTimeline
 from local.web import Handler, Request, Response
 from shared.adapters.errors import NotFound
-from shared.config import parse_config
-from shared.events import make_event
 from shared.names import NODE_IDLE, PODS_UNSCHEDULABLE, plan_container
-from shared.projection import next_idle_since, project
+from shared.reading.projection import next_idle_since, project
+from shared.settings.config import parse_config
+from shared.wire.events import make_event
 
 Json = dict[str, Any]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from shared.events import make_event
 from shared.model import Snapshot
 from shared.names import NODE_EVICTING
+from shared.wire.events import make_event
 from tests.orchestrations.stage import POOLS, Stage
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from local.arm.faults import Fault
 from local.kube.faults import Fault as ApiFault
-from shared.request_budget import CAPACITY
+from shared.state.request_budget import CAPACITY
 from tests.orchestrations.stage import Stage
 
 BUDGET = "00000000-0000-0000-0000-000000000001-westeurope"

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.model import Headroom, Mix, PlacementGroups, Priority, Upcoming, Usage
-from shared.planning import plan
-from shared.quota import counted, vcpus_of
+from shared.planning.plan import plan
+from shared.planning.quota import counted, vcpus_of
 from tests.builders import NOTHING, NOW, Ledger, bound, config, idle, node, pods, pool, shape, snapshot, timedelta
 
 POD = shape(cpu=3000)  # one to a node of the builders' pools

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shared.model import Ledger, Taint, Upcoming
 from shared.names import CORDONED_BEFORE_ANNOTATION, RETIRE_OPERATION_ANNOTATION, RETIRING_TAINT
-from shared.planning import plan
+from shared.planning.plan import plan
 from tests.builders import NOW, bound, config, idle, node, pods, pool, shape, snapshot
 
 SMALL = shape(cpu=1000)

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from shared.model import FailureMemory, Mode, Priority, Upcoming
-from shared.planning import plan
+from shared.planning.plan import plan
 from tests.builders import (
     GIB,
     GPU_TAINT,

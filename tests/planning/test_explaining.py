@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from shared.explaining import explain
 from shared.model import FailureMemory, Ledger, PodSelector, PodTerm, Requirement, Supply, Upcoming
-from shared.planning import plan
+from shared.planning.explaining import explain
+from shared.planning.plan import plan
 from tests.builders import GPU_TAINT, NOTHING, NOW, config, node, pairs, pods, pool, shape, snapshot
 
 HALF = shape(cpu=2000)

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from shared.allocation import Effort
-from shared.allowance import Allowance, JointLimit
 from shared.model import Ledger, Spread, Upcoming
-from shared.packing import Market, Packer, fitting, worths
-from shared.planning import plan
-from shared.repacking import Repacking
+from shared.packing.allocation import Effort
+from shared.packing.allowance import Allowance, JointLimit
+from shared.packing.market import Market, Packer, fitting, worths
+from shared.packing.repacking import Repacking
+from shared.planning.plan import plan
 from tests.builders import (
     GIB,
     GPU_TAINT,

@@ -4,10 +4,10 @@ from random import Random
 
 import numpy as np
 
-from shared.axes import Axes
-from shared.packing import Market, fitting, worths
-from shared.planning import plan
-from shared.template_node import template_of
+from shared.nodes.template_node import template_of
+from shared.packing.axes import Axes
+from shared.packing.market import Market, fitting, worths
+from shared.planning.plan import plan
 from tests.builders import GIB, GPU_TAINT, GPU_TOLERATION, NOTHING, NOW, config, pods, pool, shape, snapshot
 
 POOLS = [

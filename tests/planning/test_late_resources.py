@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from shared.model import Ledger
-from shared.planning import plan
+from shared.planning.plan import plan
 from tests.builders import GPU, NOW, config, idle, node, pods, pool, shape, snapshot
 
 GPUS = pool("gpu", gpu=4)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.ledger import ClusterLedger, apply, lesson_entry, planning_ledger, stamp
 from shared.model import DaemonShape, Ledger, Taint
-from shared.planning import plan
+from shared.planning.plan import plan
+from shared.state.ledger import ClusterLedger, apply, lesson_entry, planning_ledger, stamp
 from tests.builders import (
     GIB,
     GPU,

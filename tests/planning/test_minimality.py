@@ -2,7 +2,7 @@
 
 from random import Random
 
-from shared.planning import plan
+from shared.planning.plan import plan
 from tests.builders import NOTHING, NOW, config, node, pairs, pods, pool, shape, snapshot
 
 MOST_PODS = 8

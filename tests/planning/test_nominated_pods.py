@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from shared.model import HostPort
-from shared.planning import plan
+from shared.planning.plan import plan
 from tests.builders import GIB, NOTHING, NOW, Movability, Taint, bound, config, idle, node, pods, pool, shape, snapshot
 
 SMALL, LARGE = shape(cpu=1000), shape(cpu=3000)

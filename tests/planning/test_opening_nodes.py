@@ -7,8 +7,8 @@ import pytest
 
 from shared.model import Mode
 from shared.names import STARTING_TAINT
-from shared.planning import plan
-from shared.starting import can_open, openings
+from shared.nodes.starting import can_open, openings
+from shared.planning.plan import plan
 from tests.builders import GPU, NOTHING, NOW, Taint, config, node, pods, pool, shape, snapshot
 
 STARTING = Taint(STARTING_TAINT, "", "NoSchedule")

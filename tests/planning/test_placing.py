@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from shared.model import DaemonShape, HostPort, Upcoming
-from shared.planning import plan
+from shared.planning.plan import plan
 from tests.builders import (
     GIB,
     GPU,

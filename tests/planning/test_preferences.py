@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from shared.model import FailureMemory, Ledger, PodTerm, Preferences, Priority
 from shared.model import PodSelector as Selector
-from shared.planning import plan
-from shared.pods import shape_of
-from shared.snapshot_codec import decode, encode
+from shared.planning.plan import plan
+from shared.reading.pods import shape_of
+from shared.wire.snapshot_codec import decode, encode
 from tests.builders import NOW, bound, config, idle, needs, node, pods, pool, shape, snapshot
 
 ZONE = "topology.kubernetes.io/zone"

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.model import DaemonShape, HostPort, Upcoming
-from shared.planning import plan
+from shared.planning.plan import plan
 from tests.builders import (
     GPU_TAINT,
     GPU_TOLERATION,

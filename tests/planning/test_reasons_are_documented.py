@@ -21,7 +21,7 @@ def words(tree):
 
 
 def test_every_reason_of_the_core_stands_on_the_page():
-    used = {word for path in ROOT.glob("*.py") for word in words(ast.parse(path.read_text()))}
+    used = {word for path in ROOT.rglob("*.py") for word in words(ast.parse(path.read_text()))}
     assert "PoolFull" in used
     missing = sorted(word for word in used if word not in PAGE)
     assert missing == [], f"docs/reasons.md does not say what {missing} mean"

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from shared.model import Ledger, Mode, Movability, Priority, Upcoming
-from shared.planning import plan
-from shared.replacing import with_replacements
+from shared.planning.plan import plan
+from shared.planning.replacing import with_replacements
 from tests.builders import NOTHING, NOW, bound, config, node, pods, pool, shape, snapshot
 
 LARGE = pool("large", cpu=16_000, price=0.8)

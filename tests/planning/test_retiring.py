@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from shared.model import HostPort, Mode, Upcoming
-from shared.planning import plan
+from shared.planning.plan import plan
 from tests.builders import (
     GIB,
     NOTHING,

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.model import DaemonShape, PodSelector, PodTerm, Requirement, Spread, Upcoming
-from shared.planning import plan
+from shared.planning.plan import plan
 from tests.builders import NOW, Ledger, bound, config, needs, node, pods, pool, shape, snapshot, timedelta
 from tests.planning.checker import node_holds, problems
 from tests.planning.rules_oracle import Host, bind_all, disturbed, unbindable

@@ -1,8 +1,8 @@
 """Affinity, anti-affinity and spread between pods: what is bought for them, and what stays for their sake."""
 
-from shared.census import WAITS
 from shared.model import DaemonShape, PodSelector, PodTerm, Requirement, Spread
-from shared.planning import plan
+from shared.packing.census import WAITS
+from shared.planning.plan import plan
 from tests.builders import GIB, NOTHING, NOW, bound, config, idle, node, pods, pool, shape, snapshot
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

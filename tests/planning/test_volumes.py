@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from shared.model import BoundPods, NodeSelectorTerm, Requirement, VolumePlace
-from shared.planning import plan
+from shared.planning.plan import plan
 from shared.sku_catalogue import KNOWN_SKUS, data_disks
 from tests.builders import NOTHING, NOW, bound, config, idle, node, pods, pool, shape, snapshot
 

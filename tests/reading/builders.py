@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.config import parse_config
 from shared.model import Config
+from shared.settings.config import parse_config
 
 Json = dict[str, Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.storage import Kind
-from shared.volumes import Storage, storage_of
+from shared.reading.storage import Kind
+from shared.reading.volumes import Storage, storage_of
 
 Json = dict[str, Any]
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.config import parse_config
 from shared.provider_id import ProviderId, parse, pool_for, pool_of
+from shared.settings.config import parse_config
 from tests.reading.builders import node
 
 SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"

@@ -7,7 +7,7 @@ import pytest
 
 from shared.model import HostPort, Movability, PodRef, Taint, Toleration
 from shared.names import EVICTING_AT_ANNOTATION
-from shared.projection import (
+from shared.reading.projection import (
     UNKNOWN_TIME,
     daemon_shapes,
     next_idle_since,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.resources import MAX_AMOUNT, amounts, pod_requests
+from shared.reading.resources import MAX_AMOUNT, amounts, pod_requests
 from tests.reading.builders import container, pod
 
 GIB = 2**30

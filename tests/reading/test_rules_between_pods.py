@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.model import PodSelector, PodShape, PodTerm, Requirement, Spread
-from shared.pod_rules import Interest, rules_of, selects
-from shared.pods import shape_of
+from shared.reading.pods import shape_of
+from shared.rules.pod_rules import Interest, rules_of, selects
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 WEB = (Requirement("app", "In", ("web",)),)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from shared.model import HostPort, NodeSelectorTerm, PodShape, Requirement, Toleration
-from shared.pods import is_pending_candidate, owner_kind, pod_ref, shape_of
+from shared.reading.pods import is_pending_candidate, owner_kind, pod_ref, shape_of
 from tests.reading.builders import container, owned, pod
 
 UNSCHEDULABLE = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}

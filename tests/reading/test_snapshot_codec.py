@@ -29,7 +29,7 @@ from shared.model import (
     Toleration,
     VolumePlace,
 )
-from shared.snapshot_codec import decode, encode, from_json, to_json
+from shared.wire.snapshot_codec import decode, encode, from_json, to_json
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 UUID = "0a1b2c3d-0000-4000-8000-0123456789ab"

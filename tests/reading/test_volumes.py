@@ -3,11 +3,11 @@
 import pytest
 
 from shared.model import Requirement
-from shared.pods import shape_of
-from shared.predicates import static_refusal
-from shared.projection import project, project_node, storage_seen
-from shared.storage import Kind
-from shared.volumes import NO_PROVISIONER
+from shared.reading.pods import shape_of
+from shared.reading.projection import project, project_node, storage_seen
+from shared.reading.storage import Kind
+from shared.reading.volumes import NO_PROVISIONER
+from shared.rules.predicates import static_refusal
 from tests.builders import NOW, ground
 from tests.reading.builders import CONFIG, node, owned, pod
 from tests.reading.storage import (

@@ -2,9 +2,9 @@
 
 from random import Random
 
-from shared.matching import Matcher
 from shared.model import NodeSelectorTerm, Requirement, Taint, Toleration
-from shared.predicates import Ground, static_refusal
+from shared.rules.matching import Matcher
+from shared.rules.predicates import Ground, static_refusal
 from tests.builders import shape
 
 KEYS = ("disk", "zone", "size")

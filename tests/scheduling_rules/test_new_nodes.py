@@ -1,7 +1,7 @@
 """What a node of a pool looks like before it exists."""
 
 from shared.model import DaemonShape, HostPort, Taint, Toleration
-from shared.template_node import template_of, template_refusal
+from shared.nodes.template_node import template_of, template_refusal
 from tests.builders import GIB, GPU, GPU_TAINT, needs, pairs, pool, shape
 
 ZONE = "topology.kubernetes.io/zone"

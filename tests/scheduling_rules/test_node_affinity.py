@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.predicates import node_affinity
+from shared.rules.predicates import node_affinity
 from tests.builders import ground, needs, pairs, shape
 
 A100 = ground(labels={"gpu-type": "a100", "generation": "8", "zone": "1"})

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.axes import Axes
 from shared.model import HostPort
-from shared.predicates import node_ports, node_resources_fit, ports_collide
+from shared.packing.axes import Axes
+from shared.rules.predicates import node_ports, node_resources_fit, ports_collide
 from tests.builders import GIB, GPU, shape
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.model import Taint, Toleration
-from shared.predicates import Ground, node_unschedulable, taint_toleration
+from shared.rules.predicates import Ground, node_unschedulable, taint_toleration
 from tests.builders import GPU_TAINT, ground, shape
 
 

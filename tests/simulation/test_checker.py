@@ -17,7 +17,7 @@ from local.system.stand_ins import StandIns
 from local.system.users import Users
 from local.timeline import VirtualTimeline
 from local.web import Request
-from shared.config import parse_config
+from shared.settings.config import parse_config
 from tests.simulation.worlds import ONE_POOL, QUICK, task
 
 SET = (

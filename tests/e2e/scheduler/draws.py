@@ -10,11 +10,11 @@ from random import Random
 from typing import Any
 
 from shared import names
-from shared.config import parse_config
 from shared.model import Config, Ledger, Plan, Pool, Snapshot
-from shared.planning import plan
-from shared.projection import project, storage_seen
-from shared.storage import Kind
+from shared.planning.plan import plan
+from shared.reading.projection import project, storage_seen
+from shared.reading.storage import Kind
+from shared.settings.config import parse_config
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from shared.adapters.errors import NotFound, OutsideError, StaleWrite
 from shared.adapters.kubernetes import KubernetesClusterApi
-from shared.storage import Kind
+from shared.reading.storage import Kind
 from tests.e2e.control_plane import Api, ControlPlane
 from tests.e2e.scheduler.draws import AGENTS, HIGH, NAMESPACES, Case, Json, Seen, key
 

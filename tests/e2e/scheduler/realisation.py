@@ -19,10 +19,10 @@ from functions.services import Services
 from functions.world import World
 from shared.adapters.errors import NotFound
 from shared.adapters.protocols import Blob
-from shared.ledger import ClusterLedger
 from shared.model import Ledger, Snapshot
 from shared.names import CONFIG_CONTAINER
-from shared.planning import plan
+from shared.planning.plan import plan
+from shared.state.ledger import ClusterLedger
 from tests.e2e.scheduler.draws import CLUSTER, ROOMY, Case, Json, draw, key, node_of
 from tests.e2e.scheduler.hands import Hands
 

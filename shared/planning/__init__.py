@@ -1,0 +1,1 @@
+"""The decision, and what bounds it: gangs, quotas, mixes, headroom, and who may go."""

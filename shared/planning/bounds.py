@@ -1,0 +1,85 @@
+"""What may be bought of every pool, by itself and together with others, and why no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from shared.model import Config, Ledger, Priority, Snapshot
+from shared.packing.allowance import JointLimit
+from shared.packing.pool_choice import PoolState
+from shared.planning.mix import MixState, mix_states
+from shared.planning.quota import QuotaLimit, quota_limits
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """All that bounds a plan's purchases. `bought`: the nodes of each pool that are decided on, in `states`' order."""
+
+    states: Sequence[PoolState]
+    quotas: Sequence[QuotaLimit] = ()
+    mixes: Sequence[MixState] = ()
+
+    @property
+    def joint(self) -> tuple[JointLimit, ...]:
+        """The limits that do not depend on what else is bought."""
+        return tuple(quota.limit for quota in self.quotas)
+
+    def closed(self, pool: int, bought: Sequence[int]) -> str:
+        """Why the pool gets not one more node, whoever asks; "" if it may."""
+        own = self.states[pool].closed(bought[pool])
+        if own:
+            return own
+        by_quota = (quota.refusal(pool, bought) for quota in self.quotas)
+        by_mix = (mix.refusal(pool, bought) for mix in self.mixes)
+        return next((refusal for refusal in (*by_quota, *by_mix) if refusal), "")
+
+    def all_closed(self, bought: Iterable[tuple[int, object]]) -> list[str]:
+        """The same for each pool; `bought` names the pool of each node that is decided on."""
+        nodes = self.nodes(bought)
+        return [self.closed(pool, nodes) for pool in range(len(self.states))]
+
+    def nodes(self, bought: Iterable[tuple[int, object]]) -> list[int]:
+        """How many nodes of each pool that is."""
+        nodes = [0] * len(self.states)
+        for pool, _ in bought:
+            nodes[pool] += 1
+        return nodes
+
+    def most(self, pool: int, bought: Sequence[int]) -> int:
+        """How many nodes of the pool may still be bought."""
+        most = self.states[pool].room - bought[pool]
+        for quota in self.quotas:
+            limit = quota.limit
+            spent = sum(cost * nodes for cost, nodes in zip(limit.costs, bought, strict=True))
+            most = min(most, JointLimit(limit.costs, limit.left - spent).room(limit.costs[pool]))
+        for mix in self.mixes:
+            if pool in mix.spot:
+                most = min(most, mix.may_add(bought))
+        return max(0, most)
+
+    def on_demand_first(self) -> list[int]:
+        """The pools in the order in which to fill them up: what Spot nodes are allowed by has to come before them."""
+        return sorted(range(len(self.states)), key=lambda pool: self.states[pool].pool.priority is Priority.SPOT)
+
+
+def bounds_now(
+    snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, states: Sequence[PoolState]
+) -> Bounds:
+    """The bounds of a plan that is made now."""
+    pools = [state.pool for state in states]
+    mixes = mix_states(config, pools, staying(snapshot, ledger, now)) if config.mixes else []
+    return Bounds(states, quota_limits(pools, ledger.usages), mixes)
+
+
+def staying(snapshot: Snapshot, ledger: Ledger, now: datetime) -> dict[str, int]:
+    """Nodes by pool that are not about to go, and those that were asked for."""
+    numbers: dict[str, int] = {}
+    for node in snapshot.nodes:
+        if node.evicting_at is None and node.name not in ledger.retiring:
+            numbers[node.pool] = numbers.get(node.pool, 0) + 1
+    for upcoming in ledger.upcoming:
+        if upcoming.deadline > now:
+            numbers[upcoming.pool] = numbers.get(upcoming.pool, 0) + upcoming.count
+    return numbers

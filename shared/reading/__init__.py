@@ -1,0 +1,1 @@
+"""From objects of the Kubernetes API to the values that plans are made of."""

@@ -1,0 +1,85 @@
+"""What a drain may do with each pod of a node, and with the node itself. The first rule that applies decides:
+
+1. mirror and static pods, DaemonSet pods, pods that have ended or are ending: STAY, they go with the node;
+2. `cluster-autoscaler.kubernetes.io/safe-to-evict: "true"`: MOVES, its owner vouches for the rest;
+3. `safe-to-evict: "false"` or `karpenter.sh/do-not-disrupt: "true"`: BLOCKS;
+4. a bare pod, which nothing would make again: BLOCKS;
+5. local storage (emptyDir on disk, hostPath), unless `safe-to-evict-local-volumes` names the volume: BLOCKS;
+6. everything else MOVES, with the Eviction API, hence as its PodDisruptionBudget allows.
+
+The annotations are cluster-autoscaler's and Karpenter's, so that a cluster that comes from either keeps its word. One
+rule of cluster-autoscaler is left out on purpose: kube-system pods without a budget move like any other. They hold
+whole nodes for ever there, and whoever needs one to stay can say so by annotation or budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared.model import Movability
+from shared.reading.pods import is_terminal, is_terminating, owner_kind
+
+Json = dict[str, Any]
+
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+SAFE_LOCAL_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+MIRROR = "kubernetes.io/config.mirror"
+
+_EMPTY: Json = {}
+_MOVES = (Movability.MOVES, "")
+_STAYS = (Movability.STAYS, "")
+
+
+def movability(pod: Json) -> tuple[Movability, str]:
+    """What a drain does with the pod, and why it may not where it BLOCKS."""
+    annotations = pod["metadata"].get("annotations") or _EMPTY
+    if _goes_with_the_node(pod, annotations):
+        return _STAYS
+    if annotations.get(SAFE_TO_EVICT) == "true":
+        return _MOVES
+    blocked_by = _opted_out(annotations) or _lost_by_moving(pod, annotations)
+    return (Movability.BLOCKS, blocked_by) if blocked_by else _MOVES
+
+
+def node_blocked_by(annotations: Mapping[str, str]) -> str:
+    """Why the node's own annotations keep it, or ""."""
+    for name in (SCALE_DOWN_DISABLED, DO_NOT_DISRUPT):
+        if annotations.get(name) == "true":
+            return f"NodeOptOut: annotation {name}"
+    return ""
+
+
+def _goes_with_the_node(pod: Json, annotations: Mapping[str, str]) -> bool:
+    return (
+        MIRROR in annotations
+        or is_terminal(pod)
+        or is_terminating(pod)
+        or owner_kind(pod) in {"DaemonSet", "Node"}  # a static pod's owner is the Node
+    )
+
+
+def _opted_out(annotations: Mapping[str, str]) -> str:
+    if annotations.get(SAFE_TO_EVICT) == "false":
+        return f"PodOptOut: annotation {SAFE_TO_EVICT}"
+    if annotations.get(DO_NOT_DISRUPT) == "true":
+        return f"PodOptOut: annotation {DO_NOT_DISRUPT}"
+    return ""
+
+
+def _lost_by_moving(pod: Json, annotations: Mapping[str, str]) -> str:
+    if not owner_kind(pod):
+        return "BarePod: no controller would make it again"
+    vouched = {name.strip() for name in annotations.get(SAFE_LOCAL_VOLUMES, "").split(",")}
+    for volume in (pod.get("spec") or _EMPTY).get("volumes") or ():
+        if _is_local(volume) and volume.get("name") not in vouched:
+            return f"LocalStorage: volume {volume.get('name')}"
+    return ""
+
+
+def _is_local(volume: Json) -> bool:
+    if "hostPath" in volume:
+        return True
+    return "emptyDir" in volume and (volume["emptyDir"] or _EMPTY).get("medium") != "Memory"

@@ -1,0 +1,1 @@
+"""What kube-scheduler asks of a node, and of the pods that are there already."""

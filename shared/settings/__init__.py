@@ -1,0 +1,1 @@
+"""The pools file: what users may write, and what it means."""

@@ -1,0 +1,1 @@
+"""What passes between the exporter, the topic and the app: events, and snapshots in them."""
