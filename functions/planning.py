@@ -44,6 +44,7 @@ from shared.state.bulk import unpack
 from shared.state.ledger import lesson_entry, moment, planning_ledger
 
 LATEST = "latest.json"
+ACTED = "acted"  # a folder of its own, so that a lifecycle rule can name it
 SAMPLE = 20  # pods per class that are read again before anything is bought for the class
 MOST_READ = 200  # pods read one by one; beyond that, one list of all pods without a node is quicker
 VM_CHUNK = 8  # stand-alone VMs per growth: each has an operation of its own to await
@@ -150,7 +151,7 @@ def _news(decided: Plan, known: Json) -> Json:
 
 
 def _to_begin(order: Json, config: Config, snapshot: Snapshot, ledger: Ledger, decided: Plan) -> Json:
-    name = f"{operation_id(order['cluster'], order['holder'], str(order['generation']))}.json"
+    name = f"{ACTED}/{operation_id(order['cluster'], order['holder'], str(order['generation']))}.json"
     growths = list(_growths(order, config, decided, ledger.failures))[:MOST_STARTS]
     nodes = {node.name: node for node in snapshot.nodes}
     retirements = [

@@ -1,0 +1,474 @@
+// Stage one of two: everything but the Event Grid subscriptions, which need the published function (see wire.bicep).
+// The same resources, settings and rights as ../terraform/base; a test holds them equal.
+
+@minLength(3)
+@maxLength(16)
+@description('Name of this installation, and the stem of the names of what it consists of: lower-case letters, digits, hyphens.')
+param name string
+
+@description('Azure region of the app, best that of the clusters.')
+param location string = resourceGroup().location
+
+@description('Resource groups of a cluster\'s pools, and the kinds of pool that lie there.')
+type poolGroup = {
+  subscriptionId: string
+  resourceGroupName: string
+  kinds: ('vmss' | 'vm')[]
+}
+
+@description('Resource groups with what the VMs of pools use: subnets, images and the like.')
+type linkedGroup = {
+  subscriptionId: string
+  resourceGroupName: string
+}
+
+@description('A cluster that is scaled.')
+type cluster = {
+  @description('As its pools file says it.')
+  name: string
+  oidcIssuerUrl: string
+  exporterNamespace: string?
+  exporterServiceAccount: string?
+  @description('Versionless id of the Key Vault secret with the app\'s kubeconfig.')
+  kubeconfigSecretId: string
+  poolGroups: poolGroup[]
+  linkedGroups: linkedGroup[]?
+}
+
+@minLength(1)
+param clusters cluster[]
+
+@description('Key Vault with Azure RBAC that holds the kubeconfigs.')
+param keyVaultId string
+
+@minValue(0)
+@maxValue(20)
+@description('Instances kept warm for the orchestrations; 1 spares a cold start of some seconds.')
+param alwaysReady int = 0
+
+@allowed([512, 2048, 4096])
+@description('Memory of an instance, in MB.')
+param instanceMemoryMb int = 2048
+
+@minValue(1)
+@maxValue(1000)
+@description('How far the app may scale out, each group of functions by itself.')
+param maximumInstances int = 40
+
+@description('Subnet delegated to Microsoft.App/environments, for API servers that are private or admit fixed addresses only.')
+param subnetId string?
+
+@description('Keep orchestrations in a Durable Task Scheduler instead of the storage account.')
+param durableTaskScheduler bool = false
+
+@minValue(30)
+@maxValue(730)
+@description('How long logs are kept, in days.')
+param logRetentionDays int = 30
+
+@description('Tags on everything.')
+param tags object = {}
+
+var allTags = union(tags, { 'sluice.io/installation': name })
+var stem = uniqueString(resourceGroup().id, name)
+var appName = '${name}-${take(stem, 6)}'
+var hubName = replace(name, '-', '')
+var clusterNames = map(clusters, each => each.name)
+var containerNames = concat(
+  ['config', 'dead-letters', 'package'],
+  map(clusterNames, each => 'snapshots-${each}'),
+  map(clusterNames, each => 'plans-${each}')
+)
+var builtIn = {
+  blobOwner: 'b7e6dc6d-f1e8-4753-8033-0f276bb0955b'
+  blobContributor: 'ba92f5b4-2d11-453d-a403-e96b0029c9fe'
+  blobReader: '2a2b9908-6ea1-4ae2-8e65-a410df84e7d1'
+  queueContributor: '974c5e8b-45b9-4653-ba55-5f855dd0fb88'
+  tableContributor: '0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3'
+  metricsPublisher: '3913510d-42f4-4e42-8a64-420c390055eb'
+  eventGridSender: 'd5a91429-5739-47e2-a06b-3470a27159e7'
+  durableTaskContributor: '0ad04412-c4d5-4796-b79c-f76d14c8d402'
+}
+var poolSubscriptions = union([], flatten(map(clusters, each => map(each.poolGroups, group => group.subscriptionId))))
+var poolGroups = union([], flatten(map(clusters, each => each.poolGroups)))
+var linkedGroups = union([], flatten(map(clusters, each => each.?linkedGroups ?? [])))
+
+resource app_identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2023-01-31' = {
+  name: '${name}-app'
+  location: location
+  tags: allTags
+}
+
+resource state 'Microsoft.Storage/storageAccounts@2023-05-01' = {
+  name: '${take(replace(name, '-', ''), 14)}${take(stem, 8)}'
+  location: location
+  tags: allTags
+  kind: 'StorageV2'
+  sku: { name: 'Standard_ZRS' }
+  properties: {
+    minimumTlsVersion: 'TLS1_2'
+    supportsHttpsTrafficOnly: true
+    allowSharedKeyAccess: false
+    defaultToOAuthAuthentication: true
+    allowBlobPublicAccess: false
+    isLocalUserEnabled: false
+  }
+}
+
+resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2023-05-01' = {
+  parent: state
+  name: 'default'
+  properties: {
+    isVersioningEnabled: false
+    deleteRetentionPolicy: { enabled: true, days: 7 }
+    containerDeleteRetentionPolicy: { enabled: true, days: 7 }
+  }
+}
+
+resource containers 'Microsoft.Storage/storageAccounts/blobServices/containers@2023-05-01' = [
+  for container in containerNames: {
+    parent: blobs
+    name: container
+    properties: { publicAccess: 'None' }
+  }
+]
+
+resource old 'Microsoft.Storage/storageAccounts/managementPolicies@2023-05-01' = {
+  parent: state
+  name: 'default'
+  properties: {
+    policy: {
+      rules: [
+        {
+          name: 'snapshots'
+          enabled: true
+          type: 'Lifecycle'
+          definition: {
+            filters: { blobTypes: ['blockBlob'], prefixMatch: map(clusterNames, each => 'snapshots-${each}/') }
+            actions: { baseBlob: { delete: { daysAfterModificationGreaterThan: 1 } } }
+          }
+        }
+        {
+          name: 'plans'
+          enabled: true
+          type: 'Lifecycle'
+          definition: {
+            filters: { blobTypes: ['blockBlob'], prefixMatch: map(clusterNames, each => 'plans-${each}/acted/') }
+            actions: { baseBlob: { delete: { daysAfterModificationGreaterThan: 7 } } }
+          }
+        }
+      ]
+    }
+  }
+}
+
+resource logs 'Microsoft.OperationalInsights/workspaces@2023-09-01' = {
+  name: '${name}-logs'
+  location: location
+  tags: allTags
+  properties: {
+    sku: { name: 'PerGB2018' }
+    retentionInDays: logRetentionDays
+  }
+}
+
+resource insights 'Microsoft.Insights/components@2020-02-02' = {
+  name: '${name}-insights'
+  location: location
+  tags: allTags
+  kind: 'web'
+  properties: {
+    Application_Type: 'web'
+    WorkspaceResourceId: logs.id
+    DisableLocalAuth: true
+  }
+}
+
+resource plan 'Microsoft.Web/serverfarms@2023-12-01' = {
+  name: appName
+  location: location
+  tags: allTags
+  kind: 'functionapp'
+  sku: { name: 'FC1', tier: 'FlexConsumption' }
+  properties: { reserved: true }
+}
+
+var schedulerSettings = durableTaskScheduler
+  ? {
+      AzureFunctionsJobHost__extensions__durableTask__storageProvider__type: 'azureManaged'
+      AzureFunctionsJobHost__extensions__durableTask__storageProvider__connectionStringName: 'DURABLE_TASK_SCHEDULER_CONNECTION_STRING'
+      DURABLE_TASK_SCHEDULER_CONNECTION_STRING: 'Endpoint=${scheduler!.properties.endpoint};Authentication=ManagedIdentity;ClientID=${app_identity.properties.clientId}'
+    }
+  : {}
+var kubeconfigSettings = toObject(
+  clusters,
+  each => 'SLUICE_KUBECONFIG_${toUpper(replace(each.name, '-', '_'))}',
+  each => '@Microsoft.KeyVault(SecretUri=${each.kubeconfigSecretId}/)'
+)
+
+resource app 'Microsoft.Web/sites@2023-12-01' = {
+  name: appName
+  location: location
+  tags: allTags
+  kind: 'functionapp,linux'
+  identity: {
+    type: 'UserAssigned'
+    userAssignedIdentities: { '${app_identity.id}': {} }
+  }
+  properties: {
+    serverFarmId: plan.id
+    httpsOnly: true
+    keyVaultReferenceIdentity: app_identity.id
+    virtualNetworkSubnetId: subnetId
+    siteConfig: { minTlsVersion: '1.2' }
+    functionAppConfig: {
+      runtime: { name: 'python', version: '3.11' }
+      deployment: {
+        storage: {
+          type: 'blobContainer'
+          value: '${state.properties.primaryEndpoints.blob}package'
+          authentication: { type: 'UserAssignedIdentity', userAssignedIdentityResourceId: app_identity.id }
+        }
+      }
+      scaleAndConcurrency: {
+        instanceMemoryMB: instanceMemoryMb
+        maximumInstanceCount: maximumInstances
+        alwaysReady: alwaysReady > 0 ? [{ name: 'durable', instanceCount: alwaysReady }] : []
+      }
+    }
+  }
+  dependsOn: [app_storage, containers]
+
+  resource settings 'config' = {
+    name: 'appsettings'
+    properties: union(
+      {
+        APPLICATIONINSIGHTS_CONNECTION_STRING: insights.properties.ConnectionString
+        APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${app_identity.properties.clientId};Authorization=AAD'
+        AZURE_CLIENT_ID: app_identity.properties.clientId
+        AzureWebJobsStorage__accountName: state.name
+        AzureWebJobsStorage__clientId: app_identity.properties.clientId
+        AzureWebJobsStorage__credential: 'managedidentity'
+        PYTHON_ISOLATE_WORKER_DEPENDENCIES: '1'
+        SLUICE_STORAGE_ACCOUNT_URL: 'https://${state.name}.blob.${environment().suffixes.storage}'
+        TASKHUB_NAME: hubName
+      },
+      kubeconfigSettings,
+      schedulerSettings
+    )
+  }
+
+  resource publishing 'basicPublishingCredentialsPolicies' = {
+    name: 'scm'
+    properties: { allow: false }
+  }
+}
+
+resource scheduler 'Microsoft.DurableTask/schedulers@2025-11-01' = if (durableTaskScheduler) {
+  name: appName
+  location: location
+  tags: allTags
+  properties: {
+    ipAllowlist: ['0.0.0.0/0']
+    sku: { name: 'Consumption' }
+  }
+
+  resource hub 'taskHubs' = {
+    name: hubName
+    properties: {}
+  }
+}
+
+resource topics 'Microsoft.EventGrid/topics@2024-06-01-preview' = [
+  for each in clusters: {
+    name: '${name}-${each.name}'
+    location: location
+    tags: allTags
+    identity: { type: 'SystemAssigned' }
+    properties: {
+      inputSchema: 'CloudEventSchemaV1_0'
+      disableLocalAuth: true
+    }
+  }
+]
+
+resource exporter_identities 'Microsoft.ManagedIdentity/userAssignedIdentities@2023-01-31' = [
+  for each in clusters: {
+    name: '${name}-${each.name}-exporter'
+    location: location
+    tags: allTags
+  }
+]
+
+resource exporter_credentials 'Microsoft.ManagedIdentity/userAssignedIdentities/federatedIdentityCredentials@2023-01-31' = [
+  for (each, number) in clusters: {
+    parent: exporter_identities[number]
+    name: 'exporter'
+    properties: {
+      audiences: ['api://AzureADTokenExchange']
+      issuer: each.oidcIssuerUrl
+      subject: 'system:serviceaccount:${each.?exporterNamespace ?? 'sluice'}:${each.?exporterServiceAccount ?? 'sluice-exporter'}'
+    }
+  }
+]
+
+// Rights.
+
+module roles 'roles.bicep' = {
+  name: '${name}-roles'
+  scope: subscription(poolSubscriptions[0])
+  params: { name: name, subscriptionIds: poolSubscriptions }
+}
+
+module app_pools 'group-rights.bicep' = [
+  for group in poolGroups: {
+    name: '${name}-pools-${uniqueString(group.subscriptionId, group.resourceGroupName)}'
+    scope: resourceGroup(group.subscriptionId, group.resourceGroupName)
+    params: {
+      principalId: app_identity.properties.principalId
+      roleDefinitionIds: map(concat(group.kinds, ['linked']), kind => roles.outputs.ids[kind])
+    }
+  }
+]
+
+module app_linked 'group-rights.bicep' = [
+  for group in linkedGroups: {
+    name: '${name}-linked-${uniqueString(group.subscriptionId, group.resourceGroupName)}'
+    scope: resourceGroup(group.subscriptionId, group.resourceGroupName)
+    params: {
+      principalId: app_identity.properties.principalId
+      roleDefinitionIds: [roles.outputs.ids.linked]
+    }
+  }
+]
+
+module app_quota 'subscription-rights.bicep' = [
+  for id in poolSubscriptions: {
+    name: '${name}-quota-${uniqueString(id)}'
+    scope: subscription(id)
+    params: { principalId: app_identity.properties.principalId, roleDefinitionId: roles.outputs.ids.quota }
+  }
+]
+
+module app_vault 'vault-right.bicep' = {
+  name: '${name}-vault'
+  scope: resourceGroup(split(keyVaultId, '/')[2], split(keyVaultId, '/')[4])
+  params: { principalId: app_identity.properties.principalId, vaultName: last(split(keyVaultId, '/')) }
+}
+
+resource app_storage 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for role in [builtIn.blobOwner, builtIn.queueContributor, builtIn.tableContributor]: {
+    scope: state
+    name: guid(state.id, app_identity.id, role)
+    properties: {
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', role)
+      principalId: app_identity.properties.principalId
+      principalType: 'ServicePrincipal'
+    }
+  }
+]
+
+resource app_insights 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  scope: insights
+  name: guid(insights.id, app_identity.id, builtIn.metricsPublisher)
+  properties: {
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', builtIn.metricsPublisher)
+    principalId: app_identity.properties.principalId
+    principalType: 'ServicePrincipal'
+  }
+}
+
+resource app_scheduler 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (durableTaskScheduler) {
+  scope: scheduler
+  name: guid(resourceGroup().id, app_identity.id, builtIn.durableTaskContributor)
+  properties: {
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', builtIn.durableTaskContributor)
+    principalId: app_identity.properties.principalId
+    principalType: 'ServicePrincipal'
+  }
+}
+
+resource exporter_topic 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for (each, number) in clusters: {
+    scope: topics[number]
+    name: guid(topics[number].id, each.name, builtIn.eventGridSender)
+    properties: {
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', builtIn.eventGridSender)
+      principalId: exporter_identities[number].properties.principalId
+      principalType: 'ServicePrincipal'
+    }
+  }
+]
+
+resource config_container 'Microsoft.Storage/storageAccounts/blobServices/containers@2023-05-01' existing = {
+  parent: blobs
+  name: 'config'
+}
+
+resource dead_letters_container 'Microsoft.Storage/storageAccounts/blobServices/containers@2023-05-01' existing = {
+  parent: blobs
+  name: 'dead-letters'
+}
+
+resource snapshot_containers 'Microsoft.Storage/storageAccounts/blobServices/containers@2023-05-01' existing = [
+  for each in clusters: {
+    parent: blobs
+    name: 'snapshots-${each.name}'
+  }
+]
+
+resource exporter_snapshots 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for (each, number) in clusters: {
+    scope: snapshot_containers[number]
+    name: guid(state.id, each.name, 'snapshots')
+    properties: {
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', builtIn.blobContributor)
+      principalId: exporter_identities[number].properties.principalId
+      principalType: 'ServicePrincipal'
+    }
+    dependsOn: [containers]
+  }
+]
+
+resource exporter_config 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for (each, number) in clusters: {
+    scope: config_container
+    name: guid(state.id, each.name, 'config')
+    properties: {
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', builtIn.blobReader)
+      principalId: exporter_identities[number].properties.principalId
+      principalType: 'ServicePrincipal'
+    }
+    dependsOn: [containers]
+  }
+]
+
+resource topic_dead_letters 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for (each, number) in clusters: {
+    scope: dead_letters_container
+    name: guid(state.id, each.name, 'dead-letters')
+    properties: {
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', builtIn.blobContributor)
+      principalId: topics[number].identity.principalId
+      principalType: 'ServicePrincipal'
+    }
+    dependsOn: [containers]
+  }
+]
+
+output appName string = app.name
+output appId string = app.id
+output appPrincipalId string = app_identity.properties.principalId
+output appHostname string = app.properties.defaultHostName
+output storageAccountId string = state.id
+output storageUrl string = 'https://${state.name}.blob.${environment().suffixes.storage}'
+output topics array = [for (each, number) in clusters: { cluster: each.name, id: topics[number].id }]
+output exporterValues array = [
+  for (each, number) in clusters: {
+    cluster: each.name
+    topicEndpoint: topics[number].properties.endpoint
+    storageUrl: 'https://${state.name}.blob.${environment().suffixes.storage}'
+    clientId: exporter_identities[number].properties.clientId
+    tenantId: tenant().tenantId
+  }
+]

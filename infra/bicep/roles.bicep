@@ -1,0 +1,38 @@
+// The custom roles of ../roles, at a subscription; their ids by key.
+targetScope = 'subscription'
+
+@description('Name of the installation.')
+param name string
+
+@description('Subscriptions of the pools: the roles can be assigned in these.')
+param subscriptionIds string[]
+
+var roles = {
+  vmss: loadJsonContent('../roles/scale-sets.json')
+  vm: loadJsonContent('../roles/virtual-machines.json')
+  linked: loadJsonContent('../roles/linked-resources.json')
+  quota: loadJsonContent('../roles/quota-reader.json')
+}
+
+resource custom 'Microsoft.Authorization/roleDefinitions@2022-04-01' = [
+  for role in items(roles): {
+    name: guid(subscription().id, name, role.key)
+    properties: {
+      roleName: '${role.value.name} (${name})'
+      description: role.value.description
+      type: 'CustomRole'
+      assignableScopes: [for id in subscriptionIds: '/subscriptions/${id}']
+      permissions: [
+        {
+          actions: objectKeys(role.value.actions)
+        }
+      ]
+    }
+  }
+]
+
+output ids object = toObject(
+  items(roles),
+  role => role.key,
+  role => subscriptionResourceId('Microsoft.Authorization/roleDefinitions', guid(subscription().id, name, role.key))
+)

@@ -1,0 +1,47 @@
+output "app_name" {
+  description = "For `func azure functionapp publish`."
+  value       = azurerm_function_app_flex_consumption.app.name
+}
+
+output "app_id" {
+  description = "For the stage `wire`."
+  value       = azurerm_function_app_flex_consumption.app.id
+}
+
+output "app_principal_id" {
+  description = "The app's identity, for role bindings in clusters that know Entra identities."
+  value       = azurerm_user_assigned_identity.app.principal_id
+}
+
+output "app_hostname" {
+  description = "Where the status page is."
+  value       = azurerm_function_app_flex_consumption.app.default_hostname
+}
+
+output "storage_account_id" {
+  description = "For the stage `wire`: dead letters go there."
+  value       = azurerm_storage_account.state.id
+}
+
+output "storage_url" {
+  description = "Blob endpoint; the pools file of a cluster goes to config/<cluster>.yaml below it."
+  value       = trimsuffix(azurerm_storage_account.state.primary_blob_endpoint, "/")
+}
+
+output "topics" {
+  description = "Per cluster: the topic's id for the stage `wire`."
+  value       = { for name, topic in azurerm_eventgrid_topic.cluster : name => topic.id }
+}
+
+output "exporter_values" {
+  description = "Per cluster: values for the Helm chart of the exporter. Nothing of it is secret."
+  value = {
+    for name in keys(var.clusters) : name => {
+      cluster       = name
+      topicEndpoint = azurerm_eventgrid_topic.cluster[name].endpoint
+      storageUrl    = trimsuffix(azurerm_storage_account.state.primary_blob_endpoint, "/")
+      clientId      = azurerm_user_assigned_identity.exporter[name].client_id
+      tenantId      = data.azurerm_client_config.current.tenant_id
+    }
+  }
+}

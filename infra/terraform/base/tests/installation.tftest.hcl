@@ -1,0 +1,181 @@
+mock_provider "azurerm" {
+  mock_data "azurerm_client_config" {
+    defaults = {
+      subscription_id = "00000000-0000-0000-0000-000000000001"
+      tenant_id       = "00000000-0000-0000-0000-000000000002"
+    }
+  }
+  mock_resource "azurerm_user_assigned_identity" {
+    defaults = {
+      id           = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/sluice/providers/Microsoft.ManagedIdentity/userAssignedIdentities/x"
+      client_id    = "00000000-0000-0000-0000-00000000000a"
+      principal_id = "00000000-0000-0000-0000-00000000000b"
+    }
+  }
+  mock_resource "azurerm_storage_account" {
+    defaults = {
+      id                    = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/sluice/providers/Microsoft.Storage/storageAccounts/x"
+      primary_blob_endpoint = "https://x.blob.core.windows.net/"
+    }
+  }
+  mock_resource "azurerm_storage_container" {
+    defaults = {
+      id = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/sluice/providers/Microsoft.Storage/storageAccounts/x/blobServices/default/containers/y"
+    }
+  }
+  mock_resource "azurerm_function_app_flex_consumption" {
+    defaults = {
+      id = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/sluice/providers/Microsoft.Web/sites/x"
+    }
+  }
+  mock_resource "azurerm_service_plan" {
+    defaults = {
+      id = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/sluice/providers/Microsoft.Web/serverFarms/x"
+    }
+  }
+  mock_resource "azurerm_log_analytics_workspace" {
+    defaults = {
+      id = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/sluice/providers/Microsoft.OperationalInsights/workspaces/x"
+    }
+  }
+  mock_resource "azurerm_application_insights" {
+    defaults = {
+      id                = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/sluice/providers/Microsoft.Insights/components/x"
+      connection_string = "InstrumentationKey=00000000-0000-0000-0000-00000000000c"
+    }
+  }
+  mock_resource "azurerm_role_definition" {
+    defaults = {
+      role_definition_resource_id = "/subscriptions/00000000-0000-0000-0000-000000000001/providers/Microsoft.Authorization/roleDefinitions/00000000-0000-0000-0000-00000000000d"
+    }
+  }
+  mock_resource "azurerm_eventgrid_topic" {
+    defaults = {
+      id       = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/sluice/providers/Microsoft.EventGrid/topics/x"
+      endpoint = "https://x.westeurope-1.eventgrid.azure.net/api/events"
+    }
+  }
+}
+
+mock_provider "azapi" {
+  mock_resource "azapi_resource" {
+    defaults = {
+      id     = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/sluice/providers/Microsoft.DurableTask/schedulers/x"
+      output = "{\"properties\":{\"endpoint\":\"https://x.westeurope.durabletask.io\"}}"
+    }
+  }
+}
+
+variables {
+  name                = "sluice"
+  location            = "westeurope"
+  resource_group_name = "sluice"
+  key_vault_id        = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/vaults/providers/Microsoft.KeyVault/vaults/x"
+  clusters = {
+    training = {
+      oidc_issuer_url      = "https://westeurope.oic.prod-aks.azure.com/x/"
+      kubeconfig_secret_id = "https://x.vault.azure.net/secrets/training"
+      pool_groups = {
+        "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/pools" = ["vmss", "vm"]
+      }
+    }
+    night-batch = {
+      oidc_issuer_url      = "https://westeurope.oic.prod-aks.azure.com/y/"
+      kubeconfig_secret_id = "https://x.vault.azure.net/secrets/night"
+      pool_groups = {
+        "/subscriptions/00000000-0000-0000-0000-000000000009/resourceGroups/batch" = ["vmss"]
+      }
+      linked_scopes = ["/subscriptions/00000000-0000-0000-0000-000000000009/resourceGroups/network"]
+    }
+  }
+}
+
+run "every_cluster_has_a_topic_that_takes_no_keys" {
+  assert {
+    condition     = toset(keys(azurerm_eventgrid_topic.cluster)) == toset(["training", "night-batch"])
+    error_message = "one topic per cluster"
+  }
+  assert {
+    condition     = alltrue([for topic in azurerm_eventgrid_topic.cluster : !topic.local_auth_enabled && topic.input_schema == "CloudEventSchemaV1_0"])
+    error_message = "topics take CloudEvents from Entra identities only"
+  }
+}
+
+run "storage_has_no_keys" {
+  assert {
+    condition     = !azurerm_storage_account.state.shared_access_key_enabled && !azurerm_storage_account.state.allow_nested_items_to_be_public
+    error_message = "no keys, nothing public"
+  }
+}
+
+run "settings_are_those_the_app_reads" {
+  assert {
+    condition = toset(keys(azurerm_function_app_flex_consumption.app.app_settings)) == toset([
+      "APPLICATIONINSIGHTS_AUTHENTICATION_STRING", "AZURE_CLIENT_ID", "AzureWebJobsStorage__accountName",
+      "AzureWebJobsStorage__clientId", "AzureWebJobsStorage__credential", "PYTHON_ISOLATE_WORKER_DEPENDENCIES",
+      "SLUICE_KUBECONFIG_NIGHT_BATCH", "SLUICE_KUBECONFIG_TRAINING", "SLUICE_STORAGE_ACCOUNT_URL", "TASKHUB_NAME",
+    ])
+    error_message = "settings of the app"
+  }
+  assert {
+    condition     = azurerm_function_app_flex_consumption.app.app_settings["SLUICE_KUBECONFIG_TRAINING"] == "@Microsoft.KeyVault(SecretUri=https://x.vault.azure.net/secrets/training/)"
+    error_message = "a kubeconfig is a Key Vault reference"
+  }
+}
+
+run "rights_end_at_the_pools_groups" {
+  assert {
+    condition = toset([for right in azurerm_role_assignment.app_pools : right.scope]) == toset([
+      "/subscriptions/00000000-0000-0000-0000-000000000001",
+      "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/pools",
+      "/subscriptions/00000000-0000-0000-0000-000000000009",
+      "/subscriptions/00000000-0000-0000-0000-000000000009/resourceGroups/batch",
+      "/subscriptions/00000000-0000-0000-0000-000000000009/resourceGroups/network",
+    ])
+    error_message = "scopes of the app's custom roles"
+  }
+  assert {
+    condition     = alltrue([for key, right in azurerm_role_assignment.app_pools : startswith(key, "quota ") if !strcontains(right.scope, "/resourceGroups/")])
+    error_message = "on a whole subscription quotas may be read, and nothing else"
+  }
+  assert {
+    condition     = !contains([for role in azurerm_role_definition.custom : anytrue([for action in role.permissions[0].actions : strcontains(action, "*")])], true)
+    error_message = "no wildcard in any role"
+  }
+}
+
+run "a_scheduler_is_a_choice" {
+  variables {
+    durable_task_scheduler = true
+    always_ready           = 1
+  }
+  assert {
+    condition     = startswith(azurerm_function_app_flex_consumption.app.app_settings["DURABLE_TASK_SCHEDULER_CONNECTION_STRING"], "Endpoint=https://x.westeurope.durabletask.io;Authentication=ManagedIdentity")
+    error_message = "the app is told where the scheduler is"
+  }
+  assert {
+    condition     = azurerm_function_app_flex_consumption.app.always_ready[0].name == "durable"
+    error_message = "what is kept warm is the orchestrations"
+  }
+}
+
+run "bad_values_are_refused_together" {
+  command = plan
+  variables {
+    name               = "Sluice!"
+    always_ready       = 1.5
+    maximum_instances  = 0
+    log_retention_days = 3
+    instance_memory_mb = 1000
+    clusters = {
+      "Training" = {
+        oidc_issuer_url      = "http://x"
+        kubeconfig_secret_id = "secret"
+        pool_groups          = { "pools" = ["aks"] }
+      }
+    }
+  }
+  expect_failures = [
+    var.name, var.always_ready, var.maximum_instances, var.log_retention_days, var.instance_memory_mb, var.clusters,
+  ]
+}

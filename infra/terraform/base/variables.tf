@@ -1,0 +1,162 @@
+variable "name" {
+  description = "Name of this installation, and the stem of the names of what it consists of."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{1,14}[a-z0-9]$", var.name))
+    error_message = "name: 3 to 16 lower-case letters, digits and hyphens, a letter first and no hyphen last."
+  }
+}
+
+variable "location" {
+  description = "Azure region of the app, best that of the clusters. Flex Consumption must be offered there."
+  type        = string
+  nullable    = false
+}
+
+variable "resource_group_name" {
+  description = "Existing resource group that takes everything of this stage, roles aside."
+  type        = string
+  nullable    = false
+}
+
+variable "clusters" {
+  description = <<-EOT
+    The clusters that are scaled, by the name that their pools file says.
+
+    - oidc_issuer_url: of the cluster, for the exporter's workload identity.
+    - exporter_namespace, exporter_service_account: whom the exporter runs as.
+    - kubeconfig_secret_id: versionless id of the Key Vault secret that holds the cluster's kubeconfig for the app.
+    - pool_groups: resource groups of its pools (their ids), and which kinds of pool lie there: vmss, vm.
+    - linked_scopes: what the pools' VMs join or read and lies outside of those groups (subnets, images, ...), or the
+      resource groups of it.
+  EOT
+  type = map(object({
+    oidc_issuer_url          = string
+    exporter_namespace       = optional(string, "sluice")
+    exporter_service_account = optional(string, "sluice-exporter")
+    kubeconfig_secret_id     = string
+    pool_groups              = map(set(string))
+    linked_scopes            = optional(set(string), [])
+  }))
+  nullable = false
+
+  validation {
+    condition     = length(var.clusters) > 0
+    error_message = "clusters: name at least one."
+  }
+  validation {
+    condition     = alltrue([for name in keys(var.clusters) : can(regex("^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$", name))])
+    error_message = "clusters: names are lower-case letters, digits and hyphens, at most 40, as in the pools file."
+  }
+  validation {
+    condition     = alltrue([for each in var.clusters : startswith(each.oidc_issuer_url, "https://")])
+    error_message = "clusters: oidc_issuer_url begins with https://."
+  }
+  validation {
+    condition = alltrue([
+      for each in var.clusters : can(regex("^https://[^/]+\\.vault\\.[^/]+/secrets/[^/]+/?$", each.kubeconfig_secret_id))
+    ])
+    error_message = "clusters: kubeconfig_secret_id is https://<vault>.vault.azure.net/secrets/<name>, without a version."
+  }
+  validation {
+    condition = alltrue(flatten([
+      for each in var.clusters : [
+        for id in keys(each.pool_groups) : can(regex("^/subscriptions/[^/]+/resourceGroups/[^/]+$", id))
+      ]
+    ]))
+    error_message = "clusters: keys of pool_groups are ids, /subscriptions/<id>/resourceGroups/<name>."
+  }
+  validation {
+    condition = alltrue(flatten([
+      for each in var.clusters : [
+        for kinds in values(each.pool_groups) : length(kinds) > 0 && length(setsubtract(kinds, ["vmss", "vm"])) == 0
+      ]
+    ]))
+    error_message = "clusters: kinds in pool_groups are vmss and vm."
+  }
+}
+
+variable "key_vault_id" {
+  description = "Key Vault (with Azure RBAC) that holds the kubeconfigs."
+  type        = string
+  nullable    = false
+}
+
+variable "always_ready" {
+  description = "Instances that are kept warm for the orchestrations. 0 is cheapest; 1 spares a cold start of some seconds."
+  type        = number
+  default     = 0
+  nullable    = false
+
+  validation {
+    condition     = var.always_ready >= 0 && var.always_ready <= 20 && floor(var.always_ready) == var.always_ready
+    error_message = "always_ready: a whole number from 0 to 20."
+  }
+}
+
+variable "instance_memory_mb" {
+  description = "Memory of an instance of the app; 2048 is ample for 15,000 pending pods."
+  type        = number
+  default     = 2048
+  nullable    = false
+
+  validation {
+    condition     = contains([512, 2048, 4096], var.instance_memory_mb)
+    error_message = "instance_memory_mb: 512, 2048 or 4096."
+  }
+}
+
+variable "maximum_instances" {
+  description = "How far the app may scale out, each group of functions by itself."
+  type        = number
+  default     = 40
+  nullable    = false
+
+  validation {
+    condition     = var.maximum_instances >= 1 && var.maximum_instances <= 1000
+    error_message = "maximum_instances: 1 to 1000."
+  }
+}
+
+variable "subnet_id" {
+  description = <<-EOT
+    Subnet delegated to Microsoft.App/environments, for API servers that are private or admit fixed addresses only (with
+    a NAT gateway on the subnet). Null: the app reaches public API servers from Azure's own addresses.
+  EOT
+  type        = string
+  default     = null
+}
+
+variable "durable_task_scheduler" {
+  description = "Keep orchestrations in a Durable Task Scheduler (Consumption) instead of the storage account: faster, dearer."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "alert_email" {
+  description = "Who is told of dead letters, unserved pods, stuck orchestrations, throttling and a silent exporter. Null: alerts fire without a receiver."
+  type        = string
+  default     = null
+}
+
+variable "log_retention_days" {
+  description = "How long logs are kept."
+  type        = number
+  default     = 30
+  nullable    = false
+
+  validation {
+    condition     = var.log_retention_days >= 30 && var.log_retention_days <= 730
+    error_message = "log_retention_days: 30 to 730."
+  }
+}
+
+variable "tags" {
+  description = "Tags on everything."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+}

@@ -1,0 +1,46 @@
+variable "name" {
+  description = "Name of the installation, as in `base`."
+  type        = string
+  nullable    = false
+}
+
+variable "app_id" {
+  description = "Output `app_id` of `base`."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft.Web/sites/[^/]+$", var.app_id))
+    error_message = "app_id: the id of a function app, as `base` prints it."
+  }
+}
+
+variable "topics" {
+  description = "Output `topics` of `base`: ids of topics by cluster."
+  type        = map(string)
+  nullable    = false
+
+  validation {
+    condition     = length(var.topics) > 0
+    error_message = "topics: name at least one."
+  }
+}
+
+variable "storage_account_id" {
+  description = "Output `storage_account_id` of `base`."
+  type        = string
+  nullable    = false
+}
+
+variable "eviction_notices" {
+  description = <<-EOT
+    Take Azure's own events about preempted VMs, too, for this subscription (its id, /subscriptions/<id>). The system topic
+    lies in the named resource group. Who applies needs
+    Microsoft.ResourceNotifications/systemTopics/subscribeToHealthResources/action. Null: no.
+  EOT
+  type = object({
+    subscription_id     = string
+    resource_group_name = string
+  })
+  default = null
+}
