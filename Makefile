@@ -10,7 +10,7 @@ SEED ?= 1
 SEEDS ?= 300
 ARGS ?=
 
-.PHONY: help install run simulate plan-example test check format e2e e2e-scheduler e2e-burst crash control-plane bench-packing bench-plan infra-check clean
+.PHONY: help install run simulate test check format e2e e2e-scheduler e2e-burst crash control-plane bench-packing bench-plan infra-check clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'

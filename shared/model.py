@@ -483,8 +483,7 @@ class Ledger:
     those of them that only wait for Azure; they do not count, or a deletion that hangs would hold up all others.
     `cooling`: nodes whose retirement was given up a short while ago, and why. `learnt`: what was learnt, by pool.
     `recallable`: those of `retiring` that may still be told to stay; `recalled` were told so, and are supply again.
-    `usages`: core quotas as lately read;
-    what is not among them is not limited.
+    `usages`: core quotas as lately read; what is not among them is not limited.
     """
 
     upcoming: tuple[Upcoming, ...] = ()

@@ -25,7 +25,9 @@ Room = tuple[Mapping[str, int], Sequence[HostPort]]  # free resources, and the h
 UNBOUNDED = 2**40
 """How many pods of a class a node takes where nothing but room counts."""
 
-_MOST_ROOM = 2**52
+MOST_ROOM = 2**52
+"""Amounts up to here are told apart exactly by floats; a pod that asks for more fits nowhere."""
+
 _TOO_MUCH = float(2**53)
 _NOWHERE = ""  # the axis of every resource that no room offers: it has no place on any node
 
@@ -59,8 +61,8 @@ class Axes:
 
     def rooms(self, rooms: Sequence[Room]) -> Matrix:
         """What each room still has: a row for each."""
-        asked = [(name, _MOST_ROOM if name.startswith(ATTACHABLE) else 0) for name in self._resources]
-        table = [[float(min(max(free.get(name, least), 0), _MOST_ROOM)) for name, least in asked] for free, _ in rooms]
+        asked = [(name, MOST_ROOM if name.startswith(ATTACHABLE) else 0) for name in self._resources]
+        table = [[float(min(max(free.get(name, least), 0), MOST_ROOM)) for name, least in asked] for free, _ in rooms]
         matrix = np.ones((len(rooms), self._width))
         if table:
             matrix[:, : len(self._resources)] = table
@@ -81,7 +83,7 @@ class Axes:
             place = self._place.get(name, len(self._resources) - 1)
             if name.startswith(ATTACHABLE) and name not in self._place:
                 continue  # no room limits it
-            row[place] = float(max(0, amount)) if amount <= _MOST_ROOM else _TOO_MUCH
+            row[place] = float(max(0, amount)) if amount <= MOST_ROOM else _TOO_MUCH
         for port in shape.host_ports:
             for axis in self._axes_of(port):
                 row[axis] = 1.0

@@ -12,7 +12,7 @@ import numpy as np
 from shared.model import Config, FailureMemory, Ledger, Mode, PlacementGroups, PodShape, Pool
 from shared.nodes.template_node import Template, template_refusal
 from shared.packing.allowance import Counts
-from shared.packing.axes import Matrix
+from shared.packing.axes import MOST_ROOM, Matrix
 from shared.packing.market import Market, Mask, Rows, Vector
 
 _FREE_OF_CHARGE = 1e-6  # per hour, so that worth for the price stays a number
@@ -118,7 +118,9 @@ def reasons(
 
 def _reason(shape: PodShape, state: PoolState, closed: str, by_rules: str) -> str:
     refusal = template_refusal(shape, state.template) or closed or by_rules
-    return refusal or "NodeResourcesFit: amounts of 2**52 and more are not planned with"
+    if refusal or any(amount >= MOST_ROOM for _, amount in shape.requests):
+        return refusal or "NodeResourcesFit: amounts of 2**52 and more are not planned with"
+    return "Waits: such a node would do, but this plan found no way to add one"
 
 
 def _barred(pool: Pool, failures: Sequence[FailureMemory], now: datetime) -> str:

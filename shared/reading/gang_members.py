@@ -174,7 +174,8 @@ def _as_pods_say(name: str, members: Iterable[Membership]) -> Gang:
             low, high = min(numbers), max(numbers)
             return Gang(name, 0, problem=f"its pods differ in {which}: {low} and {high}; say the same on each")
     if not said:
-        return Gang(name, 0, problem=f"none of its pods says {names.GANG_MINIMUM_ANNOTATION}")
+        key = _KUEUE_TOTAL if name.startswith(f"{_KUEUE}:") else names.GANG_MINIMUM_ANNOTATION
+        return Gang(name, 0, problem=f"none of its pods says {key}")
     least = {role: next(iter(numbers)) for role, numbers in said.items()}
     return _made(name, least.pop("", 0), least)
 

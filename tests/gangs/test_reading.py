@@ -108,6 +108,11 @@ def test_volcano_does_not_look_at_tasks_that_the_minimum_does_not_cover():
     assert only_gang(item, volcano=[group(minMember=1, minTaskMember={"ps": 2})]).roles == ()
 
 
+def test_a_pod_group_of_kueue_without_a_total_is_told_which_annotation_it_lacks():
+    gang = only_gang(pod("a", meta={"labels": {"kueue.x-k8s.io/pod-group-name": "job"}}))
+    assert gang.problem == "none of its pods says kueue.x-k8s.io/pod-group-total-count"
+
+
 def test_a_pod_group_of_kueue_is_a_gang():
     meta = {
         "labels": {"kueue.x-k8s.io/pod-group-name": "job"},

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.model import Mode, Movability, PodSelector, PodTerm, Requirement, Spread, Upcoming
+from shared.model import Mix, Mode, Movability, PodSelector, PodTerm, Priority, Requirement, Spread, Upcoming
 from shared.planning.gangs import MOST_TRIALS
 from shared.planning.plan import plan
 from tests.builders import NOTHING, NOW, Ledger, bound, config, node, pods, pool, shape
@@ -158,6 +158,21 @@ def test_a_topology_rule_of_a_group_is_named_as_not_modelled():
 def test_a_group_that_asks_for_nothing_is_served_as_far_as_it_goes():
     decided = made(snapshot(members("job", 20, 2000), gangs=[gang("job", 0)]))
     assert len(served(decided)) == 12
+
+
+def test_a_gang_that_a_mix_keeps_out_is_not_told_of_amounts_that_nobody_asked_for():
+    pools = config(pool("spot", price=0.05, priority=Priority.SPOT, maximum=20), pool("regular", price=0.2, maximum=5))
+    mixed = replace(pools, mixes=(Mix(("spot", "regular"), 2, 0.7),))
+    decided = plan(
+        snapshot(members("small", 6, 3000), members("big", 30, 3000), gangs=[gang("small", 6), gang("big", 30)]),
+        mixed,
+        NOTHING,
+        NOW,
+    )
+    assert served(decided) == {f"small3000-{number}" for number in range(6)}
+    told = why(decided, "big3000-0")
+    assert told["regular"].endswith("PoolFull: 5 of 5 nodes")
+    assert "2**52" not in told["spot"]
 
 
 def test_members_on_a_node_that_azure_takes_away_are_replaced_only_if_the_gang_stays_whole():
