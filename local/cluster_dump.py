@@ -123,5 +123,6 @@ def _sorted(name: str, items: list[Any], default_kind: str) -> ClusterObjects:
             place.append(item)
     if wrong:
         raise UserError("\n".join(wrong))
-    objects.unread = {kind: f"no {kind.value} in {name}" for kind in _TELLING if not objects.volumes[kind]}
+    telling = [kind for kind in _TELLING if objects.nodes or kind is not Kind.CSI_NODES]  # one comes with each node
+    objects.unread = {kind: f"no {kind.value} in {name}" for kind in telling if not objects.volumes[kind]}
     return objects

@@ -291,6 +291,11 @@ def test_a_pod_with_a_disk_goes_where_its_disk_can(plan_json):
     assert found["unserved"][0]["reasons"]["general"].startswith("VolumeBinding: a volume needs ")
 
 
+def test_a_dump_of_a_cluster_that_has_no_nodes_yet_needs_no_csi_nodes(plan_json):
+    disk = [item for item in disk_of("") if item["kind"] != "CSINode"]
+    assert plan_json(pod("p0", **CLAIMING), *disk)["unserved"] == []
+
+
 def test_a_dump_without_claims_is_told_what_it_lacks(plan_json):
     reasons = plan_json(pod("p0", **CLAIMING))["unserved"][0]["reasons"]
     assert reasons["general"].startswith("NotModelled: VolumeBinding (no persistentvolumeclaims in ")
