@@ -46,6 +46,7 @@ class _Better:
         served = problem.suits.any(axis=1)
         self._counts = np.where(served, attempt.waiting, 0)
         self._hopeless: list[int] = np.where(served, 0, first.left).tolist()
+        self._housed = bool((~served & (attempt.waiting > np.array(first.left))).any())
         self._pools = problem.fresh_pools()
         self._coming = np.zeros(len(problem.states), dtype=np.int64)
         for pool, group in zip(self._pools, problem.fresh, strict=True):
@@ -54,8 +55,8 @@ class _Better:
     def found(self) -> Allocation | None:
         """An answer that leaves no more pods over and is cheaper, or leaves fewer over; or None."""
         short = sum(self._first.left) - sum(self._hopeless)
-        if not (short or self._first.bought):
-            return None
+        if self._housed or not (short or self._first.bought):
+            return None  # what no pool takes, but a fresh node does, has no place among what is packed anew
         if not self._pools and (short or self._attempt.in_later_rounds):
             return None  # what counts then is that there are nodes, and whose turn it is, not what they cost
         best, least = None, np.inf if short else self._question.price(self._first) - _CENT
