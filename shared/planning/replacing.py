@@ -65,7 +65,10 @@ def with_replacements(made: Plan, snapshot: Snapshot, config: Config, ledger: Le
 def _is_busy(made: Plan, ledger: Ledger, now: datetime) -> bool:
     coming = any(upcoming.deadline > now for upcoming in ledger.upcoming)
     under_way = ledger.retiring - ledger.deleting
-    return bool(coming or under_way or made.deltas or made.fits_upcoming or made.reuse or made.top_up)
+    waited_for = (
+        made.fits_existing or made.fits_upcoming
+    )  # pods on their way to a node, which hence is not to be emptied
+    return bool(coming or under_way or waited_for or made.deltas or made.reuse or made.top_up)
 
 
 @dataclass(frozen=True, slots=True)
