@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain, islice
+from operator import attrgetter
 
 from shared.model import (
     Config,
@@ -48,7 +49,7 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, effo
 
     Pools that only observe are planned like the others; whether to act is for those who carry the plan out.
     """
-    snapshot = as_called_back(snapshot, ledger)
+    snapshot = as_called_back(_in_order(snapshot), ledger)
     states = pools_now(snapshot, config, ledger, now)
     templates = {state.pool.name: state.template for state in states}
     learnt = {state.pool.name: lesson for state in states if (lesson := state.template.learnt)}
@@ -154,6 +155,11 @@ def pools_now(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime)
     learnt = lessons(snapshot, config, ledger, now)
     templates = {pool.name: template_of(pool, snapshot.daemons, learnt.get(pool.name)) for pool in config.pools}
     return pool_states(config, templates, present(snapshot, ledger, now), ledger, now)
+
+
+def _in_order(snapshot: Snapshot) -> Snapshot:
+    """Nodes by name: a watch and a fresh list may name them in different orders, which must decide nothing."""
+    return replace(snapshot, nodes=tuple(sorted(snapshot.nodes, key=attrgetter("name"))))
 
 
 def demand(snapshot: Snapshot) -> list[PodClass]:
