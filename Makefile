@@ -52,7 +52,7 @@ control-plane: install ## Build the real control plane into the cache (once, 6 t
 e2e: control-plane ## The end-to-end tests on a real kube-apiserver, scheduler and controller-manager
 	$(PY) -m pytest -q -m e2e --timeout 600 tests $(ARGS)
 
-e2e-scheduler: control-plane ## SEEDS random clusters: every plan held against the real kube-scheduler (300 in some 12 minutes)
+e2e-scheduler: control-plane ## SEEDS random clusters: every plan held against the real kube-scheduler (300 in some 20 minutes)
 	$(PY) -m tests.e2e.scheduler --seeds $(SEEDS) $(ARGS)
 
 e2e-burst: control-plane ## 2,000 pods at once on the real control plane: how soon all are bound, and at what price
