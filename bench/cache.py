@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -28,6 +30,15 @@ def content_hash(files: Iterable[Path]) -> str:
         digest.update(f"{file.name}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()[:16]
+
+
+@contextmanager
+def only_builder(folder: Path) -> Iterator[None]:
+    """Let a second build into this folder wait for the first instead of doing everything twice."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def tool_environment(requirements: Sequence[str]) -> Path:

@@ -50,11 +50,11 @@ class Node:
         """The items of a list of at most that many."""
         return [Node(item, f"{self.path}[{index}]") for index, item in enumerate(self._list(most))]
 
-    def fields(self, count: int) -> list[Node]:
-        """The items of a list of exactly that many."""
-        found = self.items(count)
-        if len(found) != count:
-            raise self.wrong(f"a list of {count}")
+    def fields(self, count: int, most: int | None = None) -> list[Node]:
+        """The items of a list of exactly that many; with `most`, of that many to `most`."""
+        found = self.items(most or count)
+        if len(found) < count:
+            raise self.wrong(f"a list of {count} to {most}" if most else f"a list of {count}")
         return found
 
     def text(self) -> str:

@@ -24,8 +24,8 @@ from shared.model import (
 )
 from shared.wire.json_reader import Node
 
-_LARGEST = 2**63 - 1
-_MOST_TABLE = 500_000
+MOST_TABLE = 500_000
+"""Entries of any one list; more is nothing that a cluster has."""
 
 
 def write_shape(shape: PodShape) -> list[object]:
@@ -112,25 +112,14 @@ def write_ports(ports: Iterable[HostPort]) -> list[object]:
     return [[one.ip, one.protocol, one.port] for one in ports]
 
 
-def fields(node: Node, least: int, most: int) -> list[Node]:
-    """The fields of a record, of which the last may be missing."""
-    fields = node.items(most)
-    if len(fields) < least:
-        raise node.wrong(f"a list of {least} to {most}")
-    return list(fields)
-
-
 def read_shape(node: Node) -> PodShape:
     """The shape that `write_shape` wrote. Raises ValueError naming path and value for anything else."""
-    fields = node.items(11)
-    if len(fields) < 7:
-        raise node.wrong("a list of 7 to 11")
-    requests, selector, affinity, tolerations, ports, priority, not_modelled, *further = fields
+    requests, selector, affinity, tolerations, ports, priority, not_modelled, *further = node.fields(7, 11)
     shape = PodShape(
         requests=tuple(requests.amounts().items()),
         node_selector=tuple(selector.texts().items()),
-        affinity=None if affinity.value is None else tuple(_read_term(term) for term in affinity.items(_MOST_TABLE)),
-        tolerations=tuple(Toleration(*one.text_fields(4)) for one in tolerations.items(_MOST_TABLE)),
+        affinity=None if affinity.value is None else tuple(_read_term(term) for term in affinity.items(MOST_TABLE)),
+        tolerations=tuple(Toleration(*one.text_fields(4)) for one in tolerations.items(MOST_TABLE)),
         host_ports=read_ports(ports),
         priority=priority.whole(-(2**31), 2**31),
         not_modelled=tuple(one.text() for one in not_modelled.items(100)),
@@ -147,31 +136,31 @@ def _read_membership(shape: PodShape, node: Node) -> PodShape:
 
 def _read_preferences(shape: PodShape, node: Node) -> PodShape:
     nodes, near, apart, spread = node.fields(4)
-    terms = [one.fields(2) for one in nodes.items(_MOST_TABLE)]
+    terms = [one.fields(2) for one in nodes.items(MOST_TABLE)]
     return replace(
         shape,
         preferred=Preferences(
             tuple((weight.whole(-(2**31), 2**31), _read_term(term)) for weight, term in terms),
             _read_weights(near),
             _read_weights(apart),
-            tuple(one.text() for one in spread.items(_MOST_TABLE)),
+            tuple(one.text() for one in spread.items(MOST_TABLE)),
         ),
     )
 
 
 def _read_places(shape: PodShape, node: Node) -> PodShape:
-    places = [one.fields(2) for one in node.items(_MOST_TABLE)]
+    places = [one.fields(2) for one in node.items(MOST_TABLE)]
     return replace(
         shape,
         volumes=tuple(
-            VolumePlace(reason.text(), tuple(_read_term(term) for term in terms.items(_MOST_TABLE)))
+            VolumePlace(reason.text(), tuple(_read_term(term) for term in terms.items(MOST_TABLE)))
             for reason, terms in places
         ),
     )
 
 
 def _read_weights(node: Node) -> tuple[tuple[int, str], ...]:
-    pairs = [one.fields(2) for one in node.items(_MOST_TABLE)]
+    pairs = [one.fields(2) for one in node.items(MOST_TABLE)]
     return tuple((weight.whole(-(2**31), 2**31), key.text()) for weight, key in pairs)
 
 
@@ -181,9 +170,9 @@ def _read_rules(shape: PodShape, node: Node) -> PodShape:
         shape,
         namespace=namespace.text(),
         labels=tuple(labels.texts().items()),
-        near=tuple(_read_pod_term(term) for term in near.items(_MOST_TABLE)),
-        apart=tuple(_read_pod_term(term) for term in apart.items(_MOST_TABLE)),
-        spread=tuple(_read_spread(each) for each in spread.items(_MOST_TABLE)),
+        near=tuple(_read_pod_term(term) for term in near.items(MOST_TABLE)),
+        apart=tuple(_read_pod_term(term) for term in apart.items(MOST_TABLE)),
+        spread=tuple(_read_spread(each) for each in spread.items(MOST_TABLE)),
         leaving=leaving.flag(),
     )
 
@@ -209,7 +198,7 @@ def _read_spread(node: Node) -> Spread:
 
 
 def _read_selector(namespaces: Node, requirements: Node) -> PodSelector:
-    named = None if namespaces.value is None else tuple(one.text() for one in namespaces.items(_MOST_TABLE))
+    named = None if namespaces.value is None else tuple(one.text() for one in namespaces.items(MOST_TABLE))
     return PodSelector(named, _read_requirements(requirements))
 
 
@@ -220,10 +209,10 @@ def _read_term(node: Node) -> NodeSelectorTerm:
 
 def _read_requirements(node: Node) -> tuple[Requirement, ...]:
     found = []
-    for one in node.items(_MOST_TABLE):
+    for one in node.items(MOST_TABLE):
         key, operator, values = one.fields(3)
         found.append(
-            Requirement(key.text(), operator.text(), tuple(value.text() for value in values.items(_MOST_TABLE)))
+            Requirement(key.text(), operator.text(), tuple(value.text() for value in values.items(MOST_TABLE)))
         )
     return tuple(found)
 
@@ -239,4 +228,4 @@ def read_ports(node: Node) -> tuple[HostPort, ...]:
 
 def read_taints(node: Node) -> tuple[Taint, ...]:
     """The taints that `write_taints` wrote; raises as `read_shape` does."""
-    return tuple(Taint(*one.text_fields(3)) for one in node.items(_MOST_TABLE))
+    return tuple(Taint(*one.text_fields(3)) for one in node.items(MOST_TABLE))

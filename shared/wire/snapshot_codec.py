@@ -29,7 +29,15 @@ from shared.model import (
     Taint,
 )
 from shared.wire.json_reader import Node
-from shared.wire.shape_codec import fields, read_ports, read_shape, read_taints, write_ports, write_shape, write_taints
+from shared.wire.shape_codec import (
+    MOST_TABLE,
+    read_ports,
+    read_shape,
+    read_taints,
+    write_ports,
+    write_shape,
+    write_taints,
+)
 
 Json = dict[str, Any]
 Key = TypeVar("Key", bound=Hashable)
@@ -37,7 +45,6 @@ Key = TypeVar("Key", bound=Hashable)
 _FORMAT = 1
 _MOST_PODS = 500_000
 _MOST_NODES = 50_000
-_MOST_TABLE = 500_000
 _LARGEST = 2**63 - 1
 
 
@@ -96,18 +103,18 @@ def from_json(document: object) -> Snapshot:
     )
     if root["format"].whole(0, _LARGEST) != _FORMAT:
         raise root["format"].wrong(f"the format {_FORMAT}")
-    shapes = [read_shape(item) for item in root["shapes"].items(_MOST_TABLE)]
-    maps = [item.mapping() for item in root["maps"].items(_MOST_TABLE)]
-    taints = [read_taints(item) for item in root["taints"].items(_MOST_TABLE)]
+    shapes = [read_shape(item) for item in root["shapes"].items(MOST_TABLE)]
+    maps = [item.mapping() for item in root["maps"].items(MOST_TABLE)]
+    taints = [read_taints(item) for item in root["taints"].items(MOST_TABLE)]
     return Snapshot(
         cluster=root["cluster"].text(),
         epoch=root["epoch"].whole(0, _LARGEST),
         sequence=root["sequence"].whole(0, _LARGEST),
         observed_at=root["observed_at"].time(),
-        pending=tuple(_read_class(item, shapes) for item in root["pending"].items(_MOST_TABLE)),
+        pending=tuple(_read_class(item, shapes) for item in root["pending"].items(MOST_TABLE)),
         nodes=tuple(_read_node(item, shapes, maps, taints) for item in root["nodes"].items(_MOST_NODES)),
-        daemons=tuple(_read_daemon(item, shapes) for item in root["daemons"].items(_MOST_TABLE)),
-        gangs=tuple(_read_gang(item) for item in root["gangs"].items(_MOST_TABLE)) if "gangs" in root else (),
+        daemons=tuple(_read_daemon(item, shapes) for item in root["daemons"].items(MOST_TABLE)),
+        gangs=tuple(_read_gang(item) for item in root["gangs"].items(MOST_TABLE)) if "gangs" in root else (),
     )
 
 
@@ -237,7 +244,7 @@ def _read_uid(written: str, where: Node) -> str:
 
 
 def _read_class(node: Node, shapes: Sequence[PodShape]) -> PodClass:
-    shape, pods, *nominated = fields(node, 2, 3)
+    shape, pods, *nominated = node.fields(2, 3)
     return PodClass(shape.choice(shapes), _read_pods(pods), nominated[0].text() if nominated else "")
 
 
@@ -276,7 +283,7 @@ def _read_bound(node: Node, shapes: Sequence[PodShape]) -> BoundPods:
 def _read_node(
     node: Node, shapes: Sequence[PodShape], maps: Sequence[Node], taints: Sequence[tuple[Taint, ...]]
 ) -> NodeView:
-    (name, uid, provider_id, pool, labels, own, taint_list, allocatable, requested, *rest) = fields(node, 17, 18)
+    (name, uid, provider_id, pool, labels, own, taint_list, allocatable, requested, *rest) = node.fields(17, 18)
     (ports, ready, unschedulable, created_at, bound, idle_since, evicting_at, annotations, *leaving) = rest
     return NodeView(
         name=name.text(),
@@ -291,7 +298,7 @@ def _read_node(
         ready=ready.flag(),
         unschedulable=unschedulable.flag(),
         created_at=created_at.time(),
-        bound=tuple(_read_bound(group, shapes) for group in bound.items(_MOST_TABLE)),
+        bound=tuple(_read_bound(group, shapes) for group in bound.items(MOST_TABLE)),
         idle_since=None if idle_since.value is None else idle_since.time(),
         evicting_at=None if evicting_at.value is None else evicting_at.time(),
         annotations=annotations.choice(maps).texts(),

@@ -8,14 +8,12 @@ two cores, hence `--without azurerm`.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = parser.parse_args(arguments)
     tools = [tool for tool in GO_TOOLS if not any(tool.program.endswith(name) for name in wanted.without)]
     try:
-        with _only_builder():
+        with cache.only_builder(home()):
             for tool in tools:
                 build(tool)
         cache.tool_environment(CHECKOV)
@@ -123,14 +121,6 @@ def _go(folder: Path, *arguments: str, capture: bool = False) -> str:
         check=True,
     )
     return (done.stdout or "").strip()
-
-
-@contextmanager
-def _only_builder() -> Iterator[None]:
-    home().mkdir(parents=True, exist_ok=True)
-    with (home() / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _say(text: str) -> None:
