@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.state.ledger import RECALL_REASON, apply, moment, planning_ledger, stamp
+from shared.state.ledger import RECALL_REASON, moment, planning_ledger, stamp
+from shared.state.operations import apply
 from tests.entities.test_ledger import NOW
 
 

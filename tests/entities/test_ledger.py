@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from shared.state.ledger import LedgerError, apply, planning_ledger, stamp
+from shared.state.ledger import LedgerError, planning_ledger, stamp
+from shared.state.operations import apply
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 Json = dict[str, Any]

@@ -16,11 +16,11 @@ from shared.state.ledger import (
     RECALLED,
     SEEN_LIMIT,
     SPENT_LIMIT,
-    apply,
     moment,
     planning_ledger,
     stamp,
 )
+from shared.state.operations import apply
 from tests.entities.test_ledger import NOW
 
 HOLDERS = st.sampled_from(["a", "b", "c"])

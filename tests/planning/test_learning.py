@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from shared.model import DaemonShape, Ledger, Taint
 from shared.planning.plan import plan
-from shared.state.ledger import ClusterLedger, apply, lesson_entry, planning_ledger, stamp
+from shared.state.ledger import ClusterLedger, lesson_entry, planning_ledger, stamp
+from shared.state.operations import apply
 from tests.builders import (
     GIB,
     GPU,

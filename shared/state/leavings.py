@@ -1,0 +1,84 @@
+"""Nodes with a saga in flight: which may begin, which are called back, and what became of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from shared.state.ledger import (
+    COOLING_LIMIT,
+    DELETING,
+    DRAINING,
+    EVICTING,
+    GONE_LIMIT,
+    REASON_LENGTH,
+    RECALL_REASON,
+    RECALLED,
+    ClusterLedger,
+    Cooling,
+    Json,
+    Leaving,
+    after,
+    passed,
+)
+
+
+def recall(ledger: ClusterLedger, node: str) -> bool:
+    """Tell a saga that its node stays, if it has not gone too far: who holds its pool's lock may have asked Azure."""
+    leaving = ledger.retirements.get(node)
+    if leaving is None or leaving.stage not in (DRAINING, RECALLED):
+        return False
+    ledger.retirements[node] = replace(leaving, stage=RECALLED)
+    return True
+
+
+def retirement_problem(ledger: ClusterLedger, wish: Json, order: Json) -> str:
+    """Why this retirement must not start, or "". `limit`: how many nodes may drain at once; `spare` {pool: nodes above
+    its minimum}. Nodes that only wait for their VM to go do not use up the limit: one that hangs must block nobody."""
+    present = ledger.retirements.get(wish["node"])
+    if present is not None:
+        return "" if present.op == wish["op"] else "a retirement of this node is under way"
+    cooling, known = ledger.cooling.get(wish["node"]), (ledger.epoch, ledger.sequence)
+    if cooling is not None and not passed(cooling.until, order["now"]) and not cooling.lifted(known):
+        return f"stayed a short while ago: {cooling.reason}"
+    draining = sum(leaving.stage not in (DELETING, RECALLED) for leaving in ledger.retirements.values())
+    if draining >= order["limit"]:
+        return f"{order['limit']} retirements are under way, which is as many as may be"
+    leaving_pool = sum(leaving.pool == wish["pool"] for leaving in ledger.retirements.values())
+    if leaving_pool >= order["spare"].get(wish["pool"], 0):
+        return f"pool {wish['pool']} would fall below its minimum"
+    return ""
+
+
+def adopt(ledger: ClusterLedger, order: Json) -> Json:
+    """A node that goes whether we plan it or not (evicted, or its VM is gone): no limit, but only one saga per node."""
+    present = ledger.retirements.get(order["node"])
+    if present is not None and present.op != order["op"]:
+        return {"ok": False, "kind": "duplicate", "op": present.op}
+    ledger.retirements[order["node"]] = present or Leaving(order["op"], order["pool"], order["now"], EVICTING)
+    return {"ok": True}
+
+
+def end_retirement(ledger: ClusterLedger, order: Json) -> Json:
+    """A saga is over. With `kept` (why the node stays) it is left alone for `cooldown` seconds, with `stale` only until
+    there are news; with `gone` (its uid) no older snapshot may bring it back. `again`: there is room now for idle nodes
+    that had to wait."""
+    leaving = ledger.retirements.get(order["node"])
+    recalled = False
+    if leaving is not None and leaving.op == order["op"]:
+        del ledger.retirements[order["node"]]
+        recalled = leaving.stage == RECALLED
+    if order.get("kept"):
+        until = after(order["now"], order["cooldown"])
+        seen = (ledger.epoch, ledger.sequence) if order.get("stale") and not recalled else None
+        reason = RECALL_REASON if recalled else order["kept"][:REASON_LENGTH]
+        ledger.cooling[order["node"]] = Cooling(until, reason, seen)
+        ledger.cooling = dict(list(ledger.cooling.items())[-COOLING_LIMIT:])
+    if order.get("gone"):
+        ledger.gone = dict([*ledger.gone.items(), (order["node"], order["gone"])][-GONE_LIMIT:])
+    again, ledger.idle_waiting = ledger.idle_waiting, False
+    return {"ok": True, "again": again}
+
+
+def node_of(ledger: ClusterLedger, op: str) -> str:
+    """The node whose saga this is, or ""."""
+    return next((node for node, leaving in ledger.retirements.items() if leaving.op == op), "")

@@ -1,0 +1,55 @@
+"""The ledger as a pure state machine.
+
+The entity serialises operations but does not undo one that raises half-way, so `apply` works on a copy and returns the
+new state only when the operation went through. Every operation may come twice: each names what it is about (event,
+growth or retirement id), and finds it done. Time comes in with the order (`now`), never from a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shared.state.bulk import pack
+from shared.state.growths import conclude_growth, remember_failure
+from shared.state.leading import begin, record, release, settle
+from shared.state.leavings import adopt, end_retirement
+from shared.state.ledger import BULKY, ClusterLedger, Json, LedgerError, passed
+from shared.state.locks import lock_pool, unlock_pool
+
+
+def _tidy(ledger: ClusterLedger, order: Json) -> Json:
+    """Drop what time has ended, and answer the view; an expired lead stays in it, for whoever takes over."""
+    now = order["now"]
+    ledger.growths = {op: g for op, g in ledger.growths.items() if not passed(g.deadline, now)}
+    ledger.failures = [entry for entry in ledger.failures if not passed(entry["until"], now)]
+    ledger.cooling = {node: entry for node, entry in ledger.cooling.items() if not passed(entry.until, now)}
+    ledger.locks = {pool: lock for pool, lock in ledger.locks.items() if not passed(lock.deadline, now)}
+    return {"ok": True, "view": ledger.answer()}
+
+
+_OPERATIONS: dict[str, Callable[[ClusterLedger, Json], Json]] = {
+    "record": record,
+    "release": release,
+    "settle": settle,
+    "begin": begin,
+    "adopt": adopt,
+    "lock_pool": lock_pool,
+    "unlock_pool": unlock_pool,
+    "conclude_growth": conclude_growth,
+    "end_retirement": end_retirement,
+    "remember_failure": remember_failure,
+    "tidy": _tidy,
+}
+
+
+def apply(state: Json | None, operation: str, order: Json) -> tuple[Json, Json]:
+    """The state after `operation`, and its answer. Raises LedgerError, with the old state untouched."""
+    run = _OPERATIONS.get(operation)
+    if run is None:
+        raise LedgerError(f"operation {operation!r} is unknown to the ledger")
+    ledger = ClusterLedger.decode(state)
+    try:
+        answer = run(ledger, order)
+    except KeyError as missing:
+        raise LedgerError(f"operation {operation!r} lacks the field {missing}") from missing
+    return pack(ledger.encode(), BULKY), answer
