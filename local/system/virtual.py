@@ -71,19 +71,23 @@ class VirtualSystem:
         behaviour: Behaviour | None = None,
         host: HostOptions | None = None,
         cadence: Cadence | None = None,
+        direct_blobs: bool = False,
     ) -> None:
-        """`text` is the pools file; raises ConfigError when it is none. Seed and hooks of `host` are set here."""
+        """`text` is the pools file; raises ConfigError when it is none. Seed and hooks of `host` are set here.
+
+        `direct_blobs` reaches the storage account without its SDK, for simulations of thousands of worlds.
+        """
         self.timeline = VirtualTimeline()
         self.stand_ins = StandIns(self.timeline, text, parse_config(text, to_act=True), seed=seed, behaviour=behaviour)
         self.chronicle = self.stand_ins.chronicle
         self.failed: list[str] = []
         self.errors: list[tuple[str, BaseException]] = []
         self._cluster_door = Recorded(self.stand_ins.cluster, self.chronicle, "functions cluster")
-        inside = InProcess(self._doors("functions", self._cluster_door), self.timeline)
+        inside = InProcess(self._doors("functions", self._cluster_door), self.timeline, direct_blobs=direct_blobs)
         self.host = FunctionsHost(create_app(inside.services()), self.timeline, self._options(host, seed))
         self.stand_ins.connect(self.host.handle)
         exporter_door = Recorded(self.stand_ins.cluster, self.chronicle, "exporter cluster")
-        outside = InProcess(self._doors("exporter", exporter_door), self.timeline)
+        outside = InProcess(self._doors("exporter", exporter_door), self.timeline, direct_blobs=direct_blobs)
         self.transports = (inside, outside)
         store = outside.store()
         source = WatchedConfig(self._pools_file(), self.timeline.now)

@@ -6,19 +6,24 @@ import pytest
 
 from local.azure_transport import HandlerTransport
 from local.blob_storage import ACCOUNT, BlobStandIn
+from local.direct_blobs import DirectBlobStore
 from local.http_server import serve
 from local.timeline import VirtualTimeline
 from local.web import Request
-from shared.adapters.blobs import AzureBlobStore, make_blob_store
+from shared.adapters.blobs import make_blob_store
 from shared.adapters.errors import NotFound, StaleWrite, Unreachable
+from shared.adapters.protocols import BlobStore
 
 
-@pytest.fixture(params=["in process", "over http", "account as host"])
-def store(request: pytest.FixtureRequest) -> Iterator[AzureBlobStore]:
-    """The real client over each way to reach the stand-in."""
+@pytest.fixture(params=["in process", "over http", "account as host", "without the SDK"])
+def store(request: pytest.FixtureRequest) -> Iterator[BlobStore]:
+    """The real client over each way to reach the stand-in, and the simulator's store that does without it."""
     timeline = VirtualTimeline()
     account = BlobStandIn(timeline)
     transport: Any = HandlerTransport(account, timeline)
+    if request.param == "without the SDK":
+        yield DirectBlobStore(account, timeline)
+        return
     if request.param == "over http":
         with serve(account, lock=timeline.lock) as server:
             store = make_blob_store(f"{server.url}/{ACCOUNT}", None)
@@ -29,25 +34,25 @@ def store(request: pytest.FixtureRequest) -> Iterator[AzureBlobStore]:
     yield make_blob_store(url, None, transport=transport)
 
 
-def test_what_was_put_is_got(store: AzureBlobStore) -> None:
+def test_what_was_put_is_got(store: BlobStore) -> None:
     etag = store.put("plans-a", "2026/plan 1.json", b"{}")
     blob = store.get("plans-a", "2026/plan 1.json")
     assert (blob.data, blob.etag) == (b"{}", etag)
 
 
-def test_an_empty_blob_is_a_blob(store: AzureBlobStore) -> None:
+def test_an_empty_blob_is_a_blob(store: BlobStore) -> None:
     store.put("plans-a", "empty", b"")
     assert store.get("plans-a", "empty").data == b""
 
 
-def test_the_container_is_made_on_the_first_write_and_not_again(store: AzureBlobStore) -> None:
+def test_the_container_is_made_on_the_first_write_and_not_again(store: BlobStore) -> None:
     store.put("fresh", "a", b"1")
     store.put("fresh", "b", b"2")
     assert store.list("fresh") == ["a", "b"]
 
 
 @pytest.mark.parametrize("container", ["there", "not-there"])
-def test_a_missing_blob_is_not_found(store: AzureBlobStore, container: str) -> None:
+def test_a_missing_blob_is_not_found(store: BlobStore, container: str) -> None:
     store.put("there", "x", b"")
     with pytest.raises(NotFound, match=f"reading blob {container}/nothing"):
         store.get(container, "nothing")
@@ -55,7 +60,7 @@ def test_a_missing_blob_is_not_found(store: AzureBlobStore, container: str) -> N
         store.get_if_changed(container, "nothing", '"0x1"')
 
 
-def test_an_unchanged_blob_is_not_read_again(store: AzureBlobStore) -> None:
+def test_an_unchanged_blob_is_not_read_again(store: BlobStore) -> None:
     etag = store.put("config", "a.yaml", b"1")
     assert store.get_if_changed("config", "a.yaml", etag) is None
     store.put("config", "a.yaml", b"2")
@@ -64,12 +69,12 @@ def test_an_unchanged_blob_is_not_read_again(store: AzureBlobStore) -> None:
     assert changed.data == b"2"
 
 
-def test_without_an_etag_everything_is_changed(store: AzureBlobStore) -> None:
+def test_without_an_etag_everything_is_changed(store: BlobStore) -> None:
     store.put("config", "a.yaml", b"1")
     assert store.get_if_changed("config", "a.yaml", "") is not None
 
 
-def test_a_guarded_write_goes_through_once(store: AzureBlobStore) -> None:
+def test_a_guarded_write_goes_through_once(store: BlobStore) -> None:
     etag = store.put("c", "x", b"1")
     newer = store.put("c", "x", b"2", if_match=etag)
     with pytest.raises(StaleWrite):
@@ -77,20 +82,20 @@ def test_a_guarded_write_goes_through_once(store: AzureBlobStore) -> None:
     assert (store.get("c", "x").data, newer == etag) == (b"2", False)
 
 
-def test_a_guarded_write_into_a_missing_container_is_stale(store: AzureBlobStore) -> None:
+def test_a_guarded_write_into_a_missing_container_is_stale(store: BlobStore) -> None:
     with pytest.raises(StaleWrite):
         store.put("gone", "x", b"1", if_match='"0x1"')
     assert store.list("gone") == []
 
 
-def test_a_first_write_is_first_only_once(store: AzureBlobStore) -> None:
+def test_a_first_write_is_first_only_once(store: BlobStore) -> None:
     store.put("c", "x", b"1", if_absent=True)
     with pytest.raises(StaleWrite):
         store.put("c", "x", b"2", if_absent=True)
     assert store.get("c", "x").data == b"1"
 
 
-def test_deleting_twice_is_deleting_once(store: AzureBlobStore) -> None:
+def test_deleting_twice_is_deleting_once(store: BlobStore) -> None:
     store.put("c", "x", b"1")
     store.delete("c", "x")
     store.delete("c", "x")
@@ -98,7 +103,7 @@ def test_deleting_twice_is_deleting_once(store: AzureBlobStore) -> None:
     assert store.list("c") == []
 
 
-def test_names_come_in_order_and_by_prefix(store: AzureBlobStore) -> None:
+def test_names_come_in_order_and_by_prefix(store: BlobStore) -> None:
     for name in ("b/2", "a/1", "b/1", "b & <c>"):
         store.put("c", name, b"")
     assert store.list("c") == ["a/1", "b & <c>", "b/1", "b/2"]
