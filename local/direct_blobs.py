@@ -77,7 +77,7 @@ class DirectBlobStore:
                 return names
             query["marker"] = unescape(marker[1])
 
-    def _done(  # noqa: PLR0913 - a request's parts
+    def _done(
         self,
         method: str,
         container: str,

@@ -68,6 +68,9 @@ class HostOptions:
     limits: Limits = field(default_factory=Limits)
     keep_histories: bool = True
     """False frees the history of an instance when it ends: for simulations of tens of thousands of instances."""
+    extended_sessions: float = 0.0
+    """Share of the instances whose code stays in memory between episodes instead of being replayed: faster, and without
+    the proof that replaying gives, so simulations keep it below 1."""
     retention: timedelta | None = None
     """How long finished orchestrations are kept; None: until they are purged by somebody."""
     timers: bool = True
@@ -123,6 +126,7 @@ class FunctionsHost:
             limits=self.options.limits,
             hooks=Hooks(self.options.on_violation, self.options.on_instance_end),
             keep_histories=self.options.keep_histories,
+            extended_sessions=self.options.extended_sessions,
         )
         faults = self.options.faults
         self._api = ClientApi(self.engine, timeline, self._new_id, faults, stream(seed, "client-faults"))

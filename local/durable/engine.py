@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,7 +31,8 @@ from local.durable.model import (
     Status,
     Violation,
 )
-from local.durable.replay import run_orchestrator
+from local.durable.replay import context_of, run_orchestrator
+from local.durable.sessions import Session, can_stay
 from local.durable.shim import ProtocolError, Shim
 from local.timeline import Timeline
 
@@ -84,12 +86,15 @@ class Engine:
         limits: Limits | None = None,
         hooks: Hooks | None = None,
         keep_histories: bool = True,
+        extended_sessions: float = 0.0,
     ) -> None:
+        """`extended_sessions`: the share of the instances that stay in memory between episodes."""
         sdk.prepare()
         self._functions, self._timeline, self._draws = functions, timeline, draws
         self._journal: Journal = journal or NullJournal()
         self._limits, self._hooks = limits or Limits(), hooks or Hooks()
-        self._keep_histories = keep_histories
+        self._keep_histories, self._extended_sessions = keep_histories, extended_sessions
+        self._sessions: dict[str, Session] = {}
         self._numbers = itertools.count(1)
         self._changes = Changes()
         self._stopped = False
@@ -106,8 +111,6 @@ class Engine:
         stored = self._journal.load()
         self.instances = {instance.id: instance for instance in stored.instances}
         self.entities, self.notes = stored.entities, stored.notes
-        for instance in stored.instances:
-            instance.seen = history.played(instance.history)
         last = max([0, *(m.number for m in stored.messages), *(i.execution for i in stored.instances)])
         self._numbers = itertools.count(last + 1)
         for message in stored.messages:
@@ -285,10 +288,9 @@ class Engine:
         instance.history += new
         instance.status = Status.RUNNING
         try:
-            state = self._run(instance, new)
-            shim = Shim(instance.id, instance.execution, state["actions"][0])
-            shim.run(instance.history)
+            state, shim = self._run(instance, new)
         except ProtocolError as error:
+            self._sessions.pop(instance.id, None)
             self._append(instance, new, [])
             self._violate(error.kind, instance.id, str(error))
             self._fail(instance, str(error))
@@ -302,18 +304,37 @@ class Engine:
 
     def _append(self, instance: Instance, arrived: list[Event], scheduled: list[Event]) -> None:
         instance.history += scheduled
-        events = arrived + scheduled
-        text = history.played(events)
-        instance.seen = f"{instance.seen},{text}" if instance.seen else text
-        self._changes.appended.append((instance, events))
+        self._changes.appended.append((instance, arrived + scheduled))
 
-    def _run(self, instance: Instance, new: list[Event]) -> dict[str, Any]:
-        events = history.encode(new)
-        if instance.seen:
-            events = f"{instance.seen},{events}"
+    def _run(self, instance: Instance, new: list[Event]) -> tuple[dict[str, Any], Shim]:
+        """What the code says to the history with its `new` end, and what the extension makes of it."""
+        if (session := self._sessions.pop(instance.id, None)) is not None:
+            state = session.resume(instance.history)
+            return state, self._kept(instance, session)
         if (run := self._functions.orchestrators.get(instance.name)) is None:
             raise ProtocolError("unknown-function", f"this app has no orchestrator {instance.name!r} any more")
-        return run_orchestrator(run, instance, events)
+        old = instance.history[: -len(new)]
+        events = f"{history.played(old)},{history.encode(new)}" if old else history.encode(new)
+        context = context_of(instance, events, replaying=bool(old))
+        if self._stays(instance) and can_stay(run):
+            session = Session(run, context)
+            state = session.begin(instance.id, instance.execution, instance.history)
+            return state, self._kept(instance, session)
+        state = run_orchestrator(run, context)
+        shim = Shim(instance.id, instance.execution, state["actions"][0])
+        shim.run(instance.history)
+        return state, shim
+
+    def _stays(self, instance: Instance) -> bool:
+        """Drawn from the id alone: it changes nothing else that is drawn."""
+        return zlib.crc32(instance.id.encode()) < self._extended_sessions * 2**32
+
+    def _kept(self, instance: Instance, session: Session) -> Shim:
+        shim = session.shim
+        assert shim is not None  # noqa: S101 - it has begun
+        if not shim.raced:
+            self._sessions[instance.id] = session
+        return shim
 
     def _carry_out(self, instance: Instance, shim: Shim) -> None:
         for number in shim.cancelled:
@@ -373,7 +394,8 @@ class Engine:
     def _continue_as_new(self, instance: Instance, text: str | None) -> None:
         self._measure(instance)
         self._drop_timers(instance)
-        instance.history, instance.seen, instance.input = [], "", text
+        self._sessions.pop(instance.id, None)
+        instance.history, instance.input = [], text
         instance.order.clear()
         instance.execution = next(self._numbers)
         self._check_size(instance.id, "input", text)
@@ -390,7 +412,8 @@ class Engine:
         self._measure(instance)
         self._drop_timers(instance)
         self._changes.taken.extend(instance.inbox)
-        instance.inbox, instance.seen = [], ""
+        instance.inbox = []
+        self._sessions.pop(instance.id, None)
         instance.order.clear()
         if not self._keep_histories:
             instance.history = []

@@ -82,7 +82,6 @@ class Instance:
     custom_status: str | None = None
     history: list[Event] = field(default_factory=list)
     longest: int = 0
-    seen: str = ""  # `history` as JSON text, every event marked as played
     inbox: list[Message] = field(default_factory=list)
     awake: bool = False  # an episode is on the timeline
     timers: dict[int, Message] = field(default_factory=dict)

@@ -18,18 +18,22 @@ _ANSWERED = history.COMPLETING | {history.EXECUTION_STARTED, history.EVENT_RAISE
 Run = Callable[[str], str]
 
 
-def run_orchestrator(run: Run, instance: Instance, events: str) -> dict[str, Any]:
-    """The state that the SDK's handler answers to a history (the inside of a JSON array).
-
-    A failure of the user's code is a state with "error". Raises ProtocolError when the SDK itself failed.
-    """
+def context_of(instance: Instance, events: str, *, replaying: bool) -> str:
+    """What the extension hands to the SDK's handler; `events` is the inside of a JSON array."""
     parent = instance.parent.instance_id if instance.parent else None
-    context = (
+    return (
         f'{{"history":[{events}],"input":{history.dumps(instance.input)},"instanceId":{history.dumps(instance.id)},'
-        f'"isReplaying":{"true" if instance.seen else "false"},"parentInstanceId":{history.dumps(parent)},'
+        f'"isReplaying":{"true" if replaying else "false"},"parentInstanceId":{history.dumps(parent)},'
         '"upperSchemaVersion":1,"upperSchemaVersionNew":2,"maximumShortTimerDuration":"6.00:00:00",'
         '"longRunningTimerIntervalDuration":"3.00:00:00","defaultHttpAsyncRequestSleepTimeMillseconds":30000}'
     )
+
+
+def run_orchestrator(run: Run, context: str) -> dict[str, Any]:
+    """The state that the SDK's handler answers to a context.
+
+    A failure of the user's code is a state with "error". Raises ProtocolError when the SDK itself failed.
+    """
     try:
         return _state(run(context))
     except Exception as error:
@@ -102,7 +106,7 @@ def replay_prefixes(host: Host, instance_id: str) -> int:
 def _answer(run: Run, instance: Instance, events: list[Event]) -> dict[str, Any]:
     last = max(position for position, event in enumerate(events) if event["EventType"] == history.ORCHESTRATOR_STARTED)
     marked = [{**event, "IsPlayed": position < last} for position, event in enumerate(events)]
-    return run_orchestrator(run, instance, history.encode(marked))
+    return run_orchestrator(run, context_of(instance, history.encode(marked), replaying=last > 0))
 
 
 def _compare(name: str, cut: int, part: list[Event], whole: list[Event]) -> None:

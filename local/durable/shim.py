@@ -54,7 +54,10 @@ FINISHED: Final = Task(done=True)
 
 
 class Shim:
-    """One replay: after `run`, `scheduled` are the new history events and the rest says how the instance stands."""
+    """One replay: after `run`, `scheduled` are the new history events and the rest says how the instance stands.
+
+    `raced`: among the actions is one after which another may still change (a timer that lost a race is cancelled).
+    """
 
     def __init__(self, instance_id: str, execution: int, asked: list[dict[str, Any]]) -> None:
         self._instance_id, self._execution, self._actions = instance_id, execution, asked
@@ -65,6 +68,7 @@ class Shim:
         self.continues = False
         self.next_input: str | None = None
         self.idle = False
+        self.raced = False
         self._next_id = 0
         self._position = 0
         self._waiting: dict[str, list[Task]] = {}
@@ -84,6 +88,20 @@ class Shim:
                 self._walk()
         if self._seen:
             self._refuse_leftover(next(iter(self._seen.values())))
+
+    def resume(self, asked: list[dict[str, Any]], events: list[Event]) -> None:
+        """Go on from where `run` or `resume` ended: the actions that are new, and the events that brought them."""
+        self.scheduled, self.requests, self.cancelled = [], {}, set()
+        self._actions += asked
+        for event in events:
+            kind = event["EventType"]
+            if kind in history.COMPLETING:
+                self._complete(event["TimerId"] if kind == history.TIMER_FIRED else event["TaskScheduledId"])
+            elif kind == history.EVENT_RAISED:
+                self._raise(event["Name"])
+        if self.idle and self._position < len(self._actions):
+            self.idle = False
+            self._walk()
 
     @property
     def settled(self) -> bool:
@@ -128,10 +146,12 @@ class Shim:
             case actions.CALL_SUB_ORCHESTRATOR:
                 return self._sub_orchestration(action)
             case actions.WHEN_ANY:
+                self.raced = True
                 return self._any([self._invoke(child) for child in action["compoundActions"]])
             case actions.WHEN_ALL:
                 return self._all([self._invoke(child) for child in action["compoundActions"]])
             case actions.WAIT_FOR_EVENT:
+                self.raced = True
                 return self._listen(action["externalEventName"])
             case actions.CONTINUE_AS_NEW:
                 self._next_id += 1

@@ -110,15 +110,30 @@ def one_of(context: Context, steps: list[Program]) -> Steps:
     return [] if right(step, winner.result) else [step]
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_random_programs_end_with_right_results_and_replay_alike(seed: int):
+def run_programs(seed: int, extended_sessions: float = 0.0) -> FunctionsHost:
     draw = random.Random(seed)
     timeline = VirtualTimeline()
-    options = HostOptions(seed=seed, latencies=Latencies(timer=(0.0, 0.1)), faults=Faults(rerun_activity_rate=0.2))
+    faults = Faults(rerun_activity_rate=0.2)
+    options = HostOptions(
+        seed=seed, latencies=Latencies(timer=(0.0, 0.1)), faults=faults, extended_sessions=extended_sessions
+    )
     host = FunctionsHost(interpreter_app(), timeline, options)
     for number in range(3):
         host.client_start("interpreter", program(draw, 6), f"p{number}")
     timeline.run(EPOCH + timedelta(hours=1))
+    return host
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_have_the_same_histories_when_they_stay_in_memory(seed: int):
+    replayed, stayed = run_programs(seed), run_programs(seed, extended_sessions=1.0)
+    for name, instance in replayed.engine.instances.items():
+        assert stayed.engine.instances[name].history == instance.history
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_end_with_right_results_and_replay_alike(seed: int):
+    host = run_programs(seed)
     for number in range(3):
         view = host.instance(f"p{number}")
         assert (view.status, view.output) == ("Completed", []), view
