@@ -57,6 +57,8 @@ MOST_LESSONS = 4  # told to the ledger per plan: they have some kilobytes each, 
 STATUS_UNSERVED = 20
 STATUS_SERVED = 20  # classes of pods for which the plan says why they go where they go, the dearest
 STATUS_PODS = 5
+WHY_PODS = 3  # named in a growth's order, of which there are up to MOST_STARTS in 32 kB
+MOST_NAME = 80  # characters of a pod's name there
 
 
 def make_plan(world: World, order: Json) -> Json:
@@ -194,7 +196,21 @@ def _growths(order: Json, config: Config, decided: Plan, failures: tuple[Failure
                 "kind": pool.kind.value,
                 "budget": budget_key(pool),
                 "zones": open_zones(pool, failures, moment(order["now"])),
+                "why": _why(decided, pool.name),
             }
+
+
+def _why(decided: Plan, pool: str) -> str:
+    """What the pool's new nodes are for, as the trail and the log tell it."""
+    pods = [pod for delta in decided.deltas if delta.pool == pool for node in delta.nodes for pod in node.pods]
+    named = ", ".join(str(pod)[:MOST_NAME] for pod in pods[:WHY_PODS])
+    more = f" and {len(pods) - WHY_PODS} more pods" if len(pods) > WHY_PODS else ""
+    reasons = [
+        f"for {named}{more}" if pods else "",
+        "to reach its minimum or headroom" if decided.top_up.get(pool) else "",
+        "so that dearer nodes can go" if decided.replacements.get(pool) else "",
+    ]
+    return "; ".join(filter(None, reasons))
 
 
 def _may_go(config: Config, node: NodeView | None) -> bool:

@@ -31,6 +31,7 @@ class World:
         self._configs: dict[str, tuple[str, Config]] = {}
         self._refused: dict[str, tuple[str, ...]] = {}
         self._snapshots: dict[tuple[str, str], Snapshot] = {}
+        self.stated: dict[str, None] = {}  # what `functions.trail` knows to be written
 
     @property
     def store(self) -> BlobStore:

@@ -157,6 +157,15 @@ resource old 'Microsoft.Storage/storageAccounts/managementPolicies@2023-05-01' =
             actions: { baseBlob: { delete: { daysAfterModificationGreaterThan: 7 } } }
           }
         }
+        {
+          name: 'trail'
+          enabled: true
+          type: 'Lifecycle'
+          definition: {
+            filters: { blobTypes: ['blockBlob'], prefixMatch: map(clusterNames, each => 'plans-${each}/trail/') }
+            actions: { baseBlob: { delete: { daysAfterModificationGreaterThan: 90 } } }
+          }
+        }
       ]
     }
   }

@@ -49,7 +49,8 @@ resource "azurerm_storage_container" "each" {
   container_access_type = "private"
 }
 
-# Snapshots are of use for minutes, plans that were acted on for as long as somebody asks why.
+# Snapshots are of use for minutes, plans that were acted on for as long as somebody asks why, the trail of what was done
+# to nodes and pods for as long as an audit goes back.
 resource "azurerm_storage_management_policy" "old" {
   storage_account_id = azurerm_storage_account.state.id
 
@@ -77,6 +78,20 @@ resource "azurerm_storage_management_policy" "old" {
     actions {
       base_blob {
         delete_after_days_since_modification_greater_than = 7
+      }
+    }
+  }
+
+  rule {
+    name    = "trail"
+    enabled = true
+    filters {
+      blob_types   = ["blockBlob"]
+      prefix_match = [for cluster in keys(var.clusters) : "plans-${cluster}/trail/"]
+    }
+    actions {
+      base_blob {
+        delete_after_days_since_modification_greater_than = 90
       }
     }
   }
