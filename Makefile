@@ -10,7 +10,7 @@ SEED ?= 1
 SEEDS ?= 300
 ARGS ?=
 
-.PHONY: help install run simulate test check format e2e e2e-scheduler e2e-burst crash control-plane bench-packing bench-plan infra-check clean
+.PHONY: help install run simulate test check format e2e e2e-scheduler e2e-burst crash control-plane bench-packing bench-plan package infra-check clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -66,6 +66,10 @@ bench-packing: install ## Packing beside Karpenter and kube-scheduler's own plug
 
 bench-plan: install ## `sluice plan -o json` from outside, on 15,000 pods and 1,000 nodes, in under two seconds
 	$(PY) -m bench.plan_command $(ARGS)
+
+package: install ## What is uploaded to Azure: built, unpacked, run with its requirements alone, sizes listed
+	$(PY) -m pytest -q -rP -m "package or not package" tests/package $(ARGS)
+	$(PY) -m local.package out/sluice.zip
 
 infra-check: control-plane ## Terraform, Bicep, chart and roles against real schemas and a real API server (once 15 to 30 minutes of building)
 	@command -v terraform >/dev/null || { echo "terraform is not on PATH: install Terraform 1.9 or newer"; exit 2; }
