@@ -69,7 +69,7 @@ bench-plan: install ## `sluice plan -o json` from outside, on 15,000 pods and 1,
 
 package: install ## What is uploaded to Azure: built, unpacked, run with its requirements alone, sizes listed
 	$(PY) -m pytest -q -rP -m "package or not package" tests/package $(ARGS)
-	$(PY) -m local.package out/sluice.zip
+	$(PY) -m tests.package.archive out/sluice.zip
 
 infra-check: control-plane ## Terraform, Bicep, chart and roles against real schemas and a real API server (once 15 to 30 minutes of building)
 	@command -v terraform >/dev/null || { echo "terraform is not on PATH: install Terraform 1.9 or newer"; exit 2; }

@@ -3,7 +3,7 @@
 import zipfile
 from pathlib import Path
 
-from local.package import build, packed_files
+from tests.package.archive import build, packed_files
 
 ROOT_FILES = {"function_app.py", "host.json", "requirements.txt"}
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from local.function_index import index_of
-from local.package import ROOT, build
 from local.system.demonstration import job
 from local.system.embedded import Embedded, Installation
+from tests.package.archive import ROOT, build
 
 pytestmark = pytest.mark.package
 IMPORT_SECONDS = 1.0
@@ -81,7 +81,7 @@ def test_all_functions_are_indexed_with_the_requirements_alone(python: str, unpa
 def test_the_app_is_imported_within_its_bar_and_without_what_it_does_not_need_yet(python: str, unpacked: Path):
     index(python, unpacked)  # byte code is cached by the platform, too
     seconds = min(index(python, unpacked)["import_cpu_s"] for _ in range(3))
-    print(f"import of function_app: {seconds:.2f} s of CPU")
+    sys.stdout.write(f"import of function_app: {seconds:.2f} s of CPU")
     assert seconds <= IMPORT_SECONDS
     assert {"kubernetes", "azure.mgmt.compute", "local"}.isdisjoint(index(python, unpacked)["modules"])
 
@@ -104,7 +104,7 @@ def test_a_pending_pod_becomes_a_node_within_the_bar_of_a_cold_start(system: Emb
     system.api.create("/apis/batch/v1/namespaces/default/jobs", job("first", 1, {"cpu": "1"}, 1.0))
     wait_for(lambda: system.control("GET", "/truth")["writes"], "a request for a node")
     spent = cpu_seconds(system.functions.pid)
-    print(f"from the start of the process to the first request for a node: {spent:.2f} s of CPU")
+    sys.stdout.write(f"from the start of the process to the first request for a node: {spent:.2f} s of CPU")
     wait_for(lambda: system.api.list("/api/v1/nodes")[0], "a node")
     assert spent <= FIRST_NODE_CPU_SECONDS
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 IGNORED = ".funcignore"
 ALWAYS_LEFT_OUT = (".funcignore", ".gitignore", "local.settings.json")  # by the Core Tools, whatever the file says
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date that a zip knows
@@ -61,7 +61,7 @@ def _size(distribution: metadata.Distribution) -> int:
 
 
 def main() -> int:
-    """`python -m local.package FILE`: build it, and say what it holds and what it makes Azure install."""
+    """`python -m tests.package.archive FILE`: build it, and say what it holds and what it makes Azure install."""
     archive = Path(sys.argv[1] if len(sys.argv) > 1 else "out/sluice.zip")
     files = build(archive)
     for name, size in sorted(installed_sizes(ROOT / "requirements.txt").items(), key=lambda item: -item[1]):
