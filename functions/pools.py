@@ -51,7 +51,7 @@ def write_capacity(world: World, order: Json) -> Json:
 
 def lower_capacity(world: World, order: Json) -> Json:
     """Give back capacity that has no instance: exactly down to the instances just listed, and never below."""
-    pool = world.pool(order["cluster"], order["pool"])
+    pool = world.pool_to_finish(order["cluster"], order["pool"])
     if not may_grow(pool):
         return _forbidden(pool)
     compute = world.compute_of(pool)
@@ -88,7 +88,7 @@ def inspect_growth(world: World, order: Json) -> Json:
 
 def delete_instances(world: World, order: Json) -> Json:
     """Delete the instances `failed`, if they still are what they were listed for: failed, or never joined."""
-    pool = world.pool(order["cluster"], order["pool"])
+    pool = world.pool_to_finish(order["cluster"], order["pool"])
     if not may_grow(pool):
         return _forbidden(pool)
     compute = world.compute_of(pool)
