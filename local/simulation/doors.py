@@ -1,4 +1,4 @@
-"""Before the doors of the Functions host and the exporter: requests fail by chance, and the host dies between writes."""
+"""Before the doors of Functions host and exporter: requests fail by chance, and the host dies between two writes."""
 
 from __future__ import annotations
 

@@ -71,7 +71,11 @@ class Volumes:
         spec: Json = {**common, "capacity": size, "csi": csi, "claimRef": reference}
         volume = {"metadata": {"name": f"pv-{name}"}, "spec": {**spec, "persistentVolumeReclaimPolicy": "Retain"}}
         claim = {
-            "metadata": {"name": name, "namespace": "default"},
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+            },
             "spec": {**common, "resources": {"requests": size}, "volumeName": f"pv-{name}"},
         }
         claims = "/api/v1/namespaces/default/persistentvolumeclaims"

@@ -69,7 +69,7 @@ _SELDOM = LeaseTerms(duration=3600.0, renew_every=1200.0, retry_every=600.0)  # 
 class VirtualSystem:
     """One run: the same arguments give the same run, event by event, in every process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but the first by keyword, and most left alone
         self,
         text: str,
         *,
