@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from shared.model import Movability, NodeView
 
 _NEVER = datetime(1, 1, 1, tzinfo=UTC)
+_WITHDRAWN = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,14 +237,15 @@ def _load(node: NodeView) -> frozenset[str]:
 
 
 class EvictingDetector:
-    """Nodes that Azure takes away: said at once, and again and again until they are gone."""
+    """Nodes that Azure takes away: said at once, and again and again until they are gone. A time that has long passed
+    on a node that still changes was withdrawn: some agents never take their condition back."""
 
     def __init__(self, cadence: Cadence) -> None:
         self.repeater = NodeRepeater(cadence.evicting_again)
 
     def observe(self, node: NodeView, now: datetime) -> None:
         """The node as it is now."""
-        if node.evicting_at is None:
+        if node.evicting_at is None or now - node.evicting_at > _WITHDRAWN:
             self.gone(node.name)
         else:
             self.repeater.start(node.name, now)

@@ -7,7 +7,6 @@ from functions import (
     entities,
     evictions,
     ingest,
-    levers,
     maintenance,
     opening,
     operations,
@@ -41,6 +40,5 @@ def create_app(services: Services) -> Untyped:
             maintenance.registry(world),
             entities.registry(),
             status.registry(world),
-            levers.registry(world),
         ]
     )

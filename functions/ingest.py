@@ -11,10 +11,11 @@ from datetime import datetime, timedelta
 import azure.functions as func
 
 from functions.durable import Json, Registry, Starter, start_event
-from functions.evictions import evictions_in
+from functions.evictions import evictions_in, is_ours, preempted_vm
 from functions.outcomes import tell
+from functions.planning import operation_id
 from functions.world import World
-from shared.adapters.errors import NotFound
+from shared.adapters.errors import NotFound, Rejected
 from shared.model import Snapshot
 from shared.names import DEAD_LETTER_CONTAINER, NODE_EVICTING, snapshot_container
 from shared.wire.events import EventProblem, ParsedEvent, dead_letter_blob, parse_event, read_snapshot
@@ -32,6 +33,8 @@ class Door:
     async def take(self, body: Json, client: Starter) -> str:
         """What became of one event: "admitted" or the reason of its refusal."""
         now = self._world.services.clock()
+        if vm := preempted_vm(body):
+            return await self._preempted(vm, str(body.get("id")), client, now)
         try:
             event, snapshot = self._read(body, now)
         except EventProblem as problem:
@@ -81,13 +84,25 @@ class Door:
         """Start a saga for each node that Azure takes away; True when the event's own snapshot does not show them."""
         if event.type != NODE_EVICTING:
             return False
-        sagas, unseen = evictions_in(event.data.detail, snapshot, self._world.config(event.cluster), now)
+        sagas, all_shown = evictions_in(event.cluster, event.data.detail, snapshot, event.data.observed_at, now)
         for saga in sagas:
             await start_event(client, saga["name"], saga["id"], saga["input"])
-        if unseen:
-            order = {"cluster": event.cluster, "event": event.id, "notices": unseen}
-            await start_event(client, "look_again", event.id, order)
-        return bool(unseen)
+        return not all_shown
+
+    async def _preempted(self, vm: str, event: str, client: Starter, now: datetime) -> str:
+        """Azure's own word that a Spot VM is gone: of a whole subscription, so most are none of ours."""
+        mine = [cluster for cluster in self._known(now) if self._owns(cluster, vm)]
+        for cluster in mine:
+            order = {"cluster": cluster, "vm": vm}
+            await start_event(client, "find_evicted", f"find:{operation_id(cluster, vm, event)}", order)
+        tell("spot vm taken", vm=vm, clusters=mine)
+        return "admitted" if mine else "nobody's"
+
+    def _owns(self, cluster: str, vm: str) -> bool:
+        try:
+            return is_ours(self._world.config(cluster), vm)
+        except Rejected:
+            return False  # one cluster's invalid file is no reason to have the event again
 
 
 def body_of(event: func.CloudEvent | func.EventGridEvent) -> Json:

@@ -34,6 +34,7 @@ from shared.model import (
 )
 from shared.nodes.starting import MOST_NOMINATED, Opening, openings
 from shared.packing.pool_choice import open_zones
+from shared.planning.evicted import with_evictions
 from shared.planning.explaining import explain
 from shared.planning.gangs import withheld
 from shared.planning.plan import plan
@@ -71,11 +72,12 @@ def make_plan(world: World, order: Json) -> Json:
         return {**base, "why": "paused" if name else "no snapshot has come in yet"}
     snapshot = _without_gone(world.snapshot(order["cluster"], name), known)
     now = moment(order["now"])
-    if unread := quotas.due(world, config, snapshot, order, known, now):
+    if unread := quotas.due(world, config, snapshot, order, now):
         return {**base, "quotas_due": unread}
     settled = arrivals.arrived(snapshot, known)
     view = arrivals.without_arrived(known, settled, snapshot)
     ledger = replace(planning_ledger(view, now), usages=quotas.known(world, config, known, now))
+    ledger = with_evictions(snapshot, config, ledger, now)
     snapshot, decided = _decide(snapshot, config, ledger, now)
     if config.scale_down.replace_saving:
         decided = _exchanged(world, decided, snapshot, config, ledger, now)

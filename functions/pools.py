@@ -8,7 +8,7 @@ from itertools import accumulate
 import orjson
 
 from functions.durable import Registry
-from functions.nodes import is_ready, provider_id
+from functions.nodes import holder_of, is_cordoned, is_ready, provider_id
 from functions.outcomes import Json, no, tell
 from functions.world import World, may_grow
 from shared.adapters.errors import CapacityMissing, NotFound, OutsideError, Rejected
@@ -16,12 +16,14 @@ from shared.adapters.protocols import Instance
 from shared.model import Pool, PoolKind
 from shared.names import CLUSTER_TAG, CONFIG_CONTAINER, OPERATION_TAG, POOL_TAG
 from shared.provider_id import parse
-from shared.state.failures import FULL, MISSING, failure_memory, is_zonal
+from shared.state.failures import failure_memory, is_zonal
 from shared.state.ledger import failure_entry, moment
 
 CLOCK_SKEW = timedelta(seconds=5)  # between Azure's creation times and ours
 FAILED = "Failed"
 GOING = "Deleting"
+MISSING = "InstancesMissing"
+NEVER_JOINED = "NodeNeverJoined"
 MOST_NAMED = 10_000  # characters of ids in one answer, which has 32 kB
 
 
@@ -51,7 +53,7 @@ def write_capacity(world: World, order: Json) -> Json:
 
 def lower_capacity(world: World, order: Json) -> Json:
     """Give back capacity that has no instance: exactly down to the instances just listed, and never below."""
-    pool = world.pool_to_finish(order["cluster"], order["pool"])
+    pool = world.pool(order["cluster"], order["pool"])
     if not may_grow(pool):
         return _forbidden(pool)
     compute = world.compute_of(pool)
@@ -88,7 +90,7 @@ def inspect_growth(world: World, order: Json) -> Json:
 
 def delete_instances(world: World, order: Json) -> Json:
     """Delete the instances `failed`, if they still are what they were listed for: failed, or never joined."""
-    pool = world.pool_to_finish(order["cluster"], order["pool"])
+    pool = world.pool(order["cluster"], order["pool"])
     if not may_grow(pool):
         return _forbidden(pool)
     compute = world.compute_of(pool)
@@ -119,7 +121,8 @@ def _is_of(instance: Instance, order: Json) -> bool:
 
 
 def _failed(instance: Instance) -> bool:
-    return bool(instance.failure) or instance.provisioning_state == FAILED
+    """Of no use: Azure could not provision it, or has evicted it and only deallocated."""
+    return bool(instance.failure) or instance.provisioning_state == FAILED or instance.deallocated
 
 
 def _likeliest(instance: Instance) -> tuple[bool, float, str]:
@@ -149,9 +152,12 @@ def _failures(pool: Pool, order: Json, failed: list[Instance], good: int) -> Jso
 
 def _is_useless(instance: Instance, nodes: list[Json]) -> bool:
     """One without a node; or a failed one whose node is not Ready. What Azure calls failed may work all the same (an
-    extension that could not be installed), and pods may run there."""
+    extension that could not be installed), and pods may run there; on a deallocated one nothing does, whatever its Node
+    still says. A node that an administrator cordoned is left alone."""
     mine = [node for node in nodes if provider_id(node) == instance.provider_id.casefold()]
-    return not mine or (_failed(instance) and not any(is_ready(node) for node in mine))
+    works = not instance.deallocated and any(is_ready(node) for node in mine)
+    kept = works or any(is_cordoned(node) and not holder_of(node) for node in mine)
+    return not mine or (_failed(instance) and not kept)
 
 
 def _create_vms(world: World, pool: Pool, order: Json) -> Json:
@@ -160,7 +166,7 @@ def _create_vms(world: World, pool: Pool, order: Json) -> Json:
     strangers = sum(each.name not in names for each in compute.instances(pool))
     names = names[: max(0, pool.ceiling - strangers)]
     if not names:
-        return no("full", f"pool {pool.name} is at its maximum of {pool.ceiling}", code=FULL)
+        return no("full", f"pool {pool.name} is at its maximum of {pool.ceiling}")
     template = _template(world, pool)
     tags = {CLUSTER_TAG: order["cluster"], POOL_TAG: pool.name, OPERATION_TAG: order["op"]}
     tokens: list[str] = []

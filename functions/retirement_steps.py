@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from functions import nodes
 from functions.durable import Registry
 from functions.outcomes import LOG, Busy, Json, no, tell
-from functions.world import World, may_grow, may_retire
+from functions.world import World, budget_key, may_grow, may_retire
 from shared.adapters.errors import NotFound, StaleWrite
 from shared.adapters.protocols import ClusterApi, Compute, Instance
 from shared.model import Pool
 from shared.names import EVICTING_AT_ANNOTATION
-from shared.provider_id import parse
+from shared.provider_id import parse, pool_of
+from shared.reading.projection import evicting_at
 from shared.state.ledger import RECALL_REASON, moment
 
 GOING = "Deleting"
 EVICTION_MARGIN = 2  # seconds of the notice that are left to the kubelet
+LATE = timedelta(seconds=5)  # news on the way for longer than that past their hour are looked into
+BELIEVED = timedelta(minutes=2)  # after the hour that a node names itself; evictions are not late by more
+MOST_DEALLOCATED = 500  # VMs in one order
 
 
 def cordon_node(world: World, order: Json) -> Json:
@@ -33,14 +39,59 @@ def cordon_node(world: World, order: Json) -> Json:
 
 
 def cordon_evicting(world: World, order: Json) -> Json:
-    """Cordon a node that Azure takes away, whoever is on it, and note when."""
-    pool = world.pool(order["cluster"], order["pool"])
+    """Cordon a node that Azure takes away, whoever is on it, and note when: {"node", "remaining", "held"}.
+
+    One that another saga of ours holds is left as it is (`held`), unless this one was told to `take` it. News whose
+    hour has passed are believed only if the node or its VM say the same now: an eviction may have been withdrawn.
+    """
+    api = world.api(order["cluster"])
+    node = nodes.read_node(api, order)
+    config = world.config(order["cluster"])
+    pool = config.pool(pool_of(node, config))
+    if pool is None:
+        raise Busy("foreign", f"node {order['node']} belongs to no pool of the file")
     if not may_grow(pool):
         raise Busy("mode", f"pool {pool.name} is in mode {pool.mode.value}: nothing is written")
-    api = world.api(order["cluster"])
-    nodes.cordon(api, order, **{EVICTING_AT_ANNOTATION: order["deadline"]})
-    tell("evicting", cluster=order["cluster"], node=order["node"], deadline=order["deadline"])
-    return {"remaining": nodes.load_of(api, order["node"]).remaining}
+    _refuse_old_news(world, pool, node, order)
+    facts = _facts(pool, node)
+    held = nodes.holder_of(node) not in ("", order["op"]) and not order.get("take")
+    if not held:
+        nodes.cordon(api, {**order, "uid": facts["uid"]}, **{EVICTING_AT_ANNOTATION: order["deadline"]})
+        tell("evicting", cluster=order["cluster"], node=order["node"], deadline=order["deadline"])
+    return {"node": facts, "held": held, "remaining": nodes.load_of(api, order["node"]).remaining}
+
+
+def _facts(pool: Pool, node: Json) -> Json:
+    """What the rest of the saga needs to know of the node."""
+    kind = {"sku": pool.sku, "zone": _zone_of(node, pool), "pool": pool.name}
+    ids = {"uid": node["metadata"].get("uid", ""), "instance": _machine(node)}
+    return {**ids, "pool": pool.name, "pool_kind": pool.kind.value, "budget": budget_key(pool), "kind": kind}
+
+
+def _zone_of(node: Json, pool: Pool) -> str:
+    """The zone as pools name it; "" where the pool has none."""
+    label = str((node["metadata"].get("labels") or {}).get("topology.kubernetes.io/zone", ""))
+    return next((zone for zone in pool.zones if label == zone or label.endswith(f"-{zone}")), "")
+
+
+def _refuse_old_news(world: World, pool: Pool, node: Json, order: Json) -> None:
+    """Raises Busy for an hour that has passed, where nothing says that the VM goes."""
+    now = moment(order["now"])
+    if now - moment(order["deadline"]) < LATE or nodes.holder_of(node) == order["op"]:
+        return
+    told = evicting_at(node)
+    if told is not None and now - told < BELIEVED:
+        return
+    instance = _instance_of(world, pool, node)
+    if instance is not None and not instance.deallocated and instance.provisioning_state != GOING:
+        raise Busy("withdrawn", f"the notice is old, and the VM of node {order['node']} runs")
+
+
+def note_machine(world: World, order: Json) -> Json:
+    """{"vm"}: what hangs on the VM, as long as it can be asked."""
+    pool = world.pool(order["cluster"], order["pool"])
+    mine = world.compute_of(pool).instance(pool, order["instance"])
+    return {"vm": {"instance_id": order["instance"], "nics": list(mine.nics), "os_disk": mine.os_disk}}
 
 
 def drain_pass(world: World, order: Json) -> Json:
@@ -88,7 +139,7 @@ def delete_node_vm(world: World, order: Json) -> Json:
 
 def finish_retirement(world: World, order: Json) -> Json:
     """{"gone"}: whether VM, NICs, OS disk and Node are; what is ours and left over is deleted on the way."""
-    pool = world.pool_to_finish(order["cluster"], order["pool"])
+    pool = world.pool(order["cluster"], order["pool"])
     compute = world.compute_of(pool)
     if not _vm_is_gone(compute, pool, order["vm"]["instance_id"]):
         return {"gone": False, "waiting_for": "the VM"}
@@ -103,14 +154,40 @@ def finish_retirement(world: World, order: Json) -> Json:
 
 
 def finish_eviction(world: World, order: Json) -> Json:
-    """{"gone"}: whether Azure has taken the VM; if so the Node object goes too, where nodes may go at all."""
-    pool = world.pool_to_finish(order["cluster"], order["pool"])
-    if not _vm_is_gone(world.compute_of(pool), pool, order["instance"]):
-        return {"gone": False}
+    """{"gone"}: whether Azure has taken the VM, and nothing of it is left; {"state", "waiting_for"} if not.
+
+    What is left is deleted on the way, the Node object too, where nodes may go at all.
+    """
+    pool = world.pool(order["cluster"], order["pool"])
+    compute = world.compute_of(pool)
+    try:
+        mine = compute.instance(pool, order["instance"])
+    except NotFound:
+        mine = None
+    if mine is not None:
+        going = "going" if mine.provisioning_state == GOING else "running"
+        state = "deallocated" if mine.deallocated else going
+        return {"gone": False, "state": state, "waiting_for": _STILL[state]}
     if may_retire(pool):
+        if attached := _clear_leftovers(compute, pool, order["vm"]):
+            return {"gone": False, "state": "going", "waiting_for": f"{attached} is still there"}
         _delete_node_object(world.api(order["cluster"]), order)
     tell("evicted", cluster=order["cluster"], node=order["node"], pool=pool.name)
     return {"gone": True}
+
+
+_STILL = {
+    "running": "Azure announced an eviction, and the VM is still there",
+    "going": "Azure has not ended the VM's deletion",
+    "deallocated": "the evicted VM is only deallocated, and could not be deleted",
+}
+
+
+def list_deallocated(world: World, order: Json) -> Json:
+    """{"failed"}: the pool's VMs that were evicted and only deallocated, as many as one order can name."""
+    pool = world.pool(order["cluster"], order["pool"])
+    found = [each.instance_id for each in world.compute_of(pool).instances(pool) if each.deallocated]
+    return {"failed": found[:MOST_DEALLOCATED]}
 
 
 def recall_nodes(world: World, order: Json) -> Json:
@@ -193,7 +270,10 @@ def _load(api: ClusterApi, order: Json, expected: frozenset[str]) -> Json:
 
 
 def _refuse_lost(node: Json, order: Json) -> None:
-    if nodes.holder_of(node) != order["op"] or not nodes.is_cordoned(node):
+    holder = nodes.holder_of(node)
+    if holder and holder != order["op"] and nodes.is_cordoned(node):
+        raise Busy("taken", f"operation {holder} goes on with node {order['node']}, which Azure takes away")
+    if not holder or not nodes.is_cordoned(node):
         raise Busy("lost", "somebody took our cordon off the node")
 
 
@@ -217,7 +297,7 @@ def _refuse_going(world: World, order: Json) -> None:
     if parse(node.get("spec", {}).get("providerID", "")) is None:
         return
     instance = _instance_of(world, pool, node)
-    if instance is None or instance.provisioning_state == GOING:
+    if instance is None or instance.deallocated or instance.provisioning_state == GOING:
         raise Busy("going", f"the VM of node {order['node']} is being deleted: it stays cordoned")
 
 
@@ -229,7 +309,7 @@ def _refuse_below_minimum(pool: Pool, instances: list[Instance], mine: Instance)
 
 def _forced_pass(world: World, order: Json) -> Json:
     """A pass against the clock: the VM goes at the deadline whatever a pod would rather have."""
-    pool = world.pool_to_finish(order["cluster"], order["pool"])
+    pool = world.pool(order["cluster"], order["pool"])
     if not may_grow(pool):
         raise Busy("mode", f"pool {pool.name} is in mode {pool.mode.value}: nothing is written")
     api = world.api(order["cluster"])
@@ -311,10 +391,12 @@ def registry(world: World) -> Registry:
         world,
         cordon_node,
         cordon_evicting,
+        note_machine,
         drain_pass,
         delete_node_vm,
         finish_retirement,
         finish_eviction,
+        list_deallocated,
         keep_node,
         recall_nodes,
     )

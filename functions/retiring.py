@@ -13,6 +13,7 @@ from shared.state.ledger import RECALL_REASON, stamp
 RETIREMENT_REQUESTS = 15
 COOLDOWN = 600.0  # seconds before a node that stayed is tried again: its reason seldom goes sooner
 STALE_KINDS = frozenset({"blocked", "busy"})  # a pod has come since the snapshot: the next one shows it
+TAKEN = "taken"  # Azure takes the node away, and an eviction's saga goes on from here
 DEFAULT_DRAIN = 900.0
 PASSES_PER_HISTORY = 8
 DRAIN_PAUSE = 5.0
@@ -48,10 +49,10 @@ def ended(context: Orchestration, order: Json, result: Json) -> Steps[Json]:
 
     Where idle nodes had to wait for this one, another plan is made: the next event that names them may be far off.
     """
-    kept = "" if result["ok"] or result["kind"] == "not-found" else result["reason"]
+    kept = "" if result["ok"] or result["kind"] in ("not-found", TAKEN) else result["reason"]
     if kept:
         yield from attempt(context, "keep_node", order, why=kept)
-    gone = "" if kept else order["uid"]
+    gone = "" if kept or (not result["ok"] and result["kind"] == TAKEN) else order["uid"]
     fields: Json = {"node": order["node"], "op": order["op"], "kept": kept, "cooldown": COOLDOWN, "gone": gone}
     fields["stale"] = bool(kept) and result["kind"] in STALE_KINDS
     answer = yield from ledger(context, order, "end_retirement", **fields)

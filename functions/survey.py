@@ -11,12 +11,12 @@ from functions.nodes import holder_of, is_ready, provider_id, ready_since
 from functions.opening import place_of_taint
 from functions.outcomes import tell
 from functions.planning import operation_id
-from functions.pools import GOING, unjoined
+from functions.pools import GOING, NEVER_JOINED, unjoined
 from functions.world import World, budget_key, may_grow, may_retire
 from shared.adapters.errors import NotFound, Refused, StaleWrite
 from shared.adapters.pod_groups import pod_groups_of
 from shared.adapters.protocols import ClusterApi, Instance, Leftover
-from shared.model import Config, Mode, Pool, PoolKind, Snapshot
+from shared.model import Config, Mode, Pool, PoolKind, Priority, Snapshot
 from shared.provider_id import parse, pool_of
 from shared.reading.pods import is_pending_candidate, is_terminal, owner_kind
 from shared.reading.projection import project, storage_seen
@@ -24,7 +24,7 @@ from shared.reading.storage import Kind
 from shared.reading.volumes import uses_claims
 from shared.state.arrivals import key_of
 from shared.state.bulk import unpack
-from shared.state.failures import NEVER_JOINED, failure_memory
+from shared.state.failures import failure_memory
 from shared.state.ledger import ARRIVING, failure_entry, moment, stamp
 
 PENDING_TOO_LONG = timedelta(seconds=60)  # the exporter's debounce and Event Grid's first retry are over by then
@@ -106,7 +106,6 @@ class Survey:
     def __init__(self, world: World, config: Config, order: Json) -> None:
         self.world, self.config, self.view = world, config, unpack(order["view"])
         self.now = moment(order["now"])
-        self.why: str = order.get("why", "")
         api = world.api(config.cluster)
         self.pods, _ = api.list("/api/v1/pods")
         self.nodes, _ = api.list("/api/v1/nodes")
@@ -120,13 +119,12 @@ class Survey:
         self.lost: dict[str, list[str]] = {}
 
     def run(self) -> Json:
-        """The verdict: small, and all empty when nothing is wrong. In a paused cluster it sees to what was begun."""
-        if self.config.mode is not Mode.PAUSED:
-            for pool in self._pools_to_inspect():
-                self._inspect(pool)
-            why = self._reason_to_plan()
-            if why:
-                self.starts.append(self._plan_start(why))
+        """The verdict: small, and all empty when nothing is wrong."""
+        for pool in self._pools_to_inspect():
+            self._inspect(pool)
+        why = self._reason_to_plan()
+        if why:
+            self.starts.append(self._plan_start(why))
         suspects = self._suspects()
         return {
             "failures": self.failures[:MOST_REPAIRS],
@@ -177,6 +175,7 @@ class Survey:
         instances = self.world.compute_of(pool).instances(pool)
         self._find_lost(pool, instances)
         self._find_unjoined(pool, instances)
+        self._find_deallocated(pool, instances)
         self._find_ghosts(pool, instances)
         if pool.kind is PoolKind.VMSS and not self._in_flight(pool.name) and not self._shrinks(pool.name):
             capacity = self.world.compute_of(pool).scale_set(pool).capacity
@@ -185,7 +184,8 @@ class Survey:
 
     def _find_lost(self, pool: Pool, instances: list[Instance]) -> None:
         """Instances that nodes were expected of and that are no more (evicted while they booted): no supply."""
-        there = {each.instance_id.casefold() for each in instances if each.provisioning_state != GOING}
+        alive = (each for each in instances if each.provisioning_state != GOING and not each.deallocated)
+        there = {each.instance_id.casefold() for each in alive}
         for op, growth in self.view["growths"].items():
             lost = [name for name in growth["claimed"] if growth["pool"] == pool.name and name.casefold() not in there]
             if lost:
@@ -206,6 +206,13 @@ class Survey:
         memory = failure_memory(NEVER_JOINED, "", pool, self.now)
         if memory is not None:
             self.failures.append(failure_entry(memory))
+
+    def _find_deallocated(self, pool: Pool, instances: list[Instance]) -> None:
+        """Spot VMs that Azure took while nobody listened, and that go on counting in their set's capacity."""
+        off = [each.instance_id for each in instances if each.deallocated and pool.priority is Priority.SPOT]
+        if off:
+            tell("deallocated", cluster=self.config.cluster, pool=pool.name, instances=off[:MOST_REPAIRS])
+            self.starts.append(self._undo(pool, off[:MOST_LOST]))
 
     def _find_ghosts(self, pool: Pool, instances: list[Instance]) -> None:
         """Nodes that are not Ready and have no VM any more."""
@@ -242,8 +249,8 @@ class Survey:
         return sum(len(growth["claimed"]) if growth["stage"] == ARRIVING else growth["add"] for growth in mine)
 
     def _reason_to_plan(self) -> str:
-        if self.why:
-            return self.why
+        if self.config.mode is Mode.PAUSED:
+            return ""
         if self._is_unserved():
             return "news were recorded and nobody planned"
         if any(is_pending_candidate(pod) and self.now - _created(pod) > PENDING_TOO_LONG for pod in self.pods):
@@ -306,7 +313,7 @@ class Survey:
 
     def _closed(self) -> list[Json]:
         """Nodes that still have the startup taint when it should long be gone: better placed anyhow than not at all."""
-        acting = {pool.name for pool in self.world.written(self.config.cluster).pools if may_grow(pool)}
+        acting = {pool.name for pool in self.config.pools if may_grow(pool)}
         found = [node for node in self.nodes if self.pool_of[node["metadata"]["name"]] in acting]
         return [
             {"node": node["metadata"]["name"], "uid": node["metadata"].get("uid", ""), "taint": place}

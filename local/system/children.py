@@ -27,18 +27,12 @@ class Child:
     """One process; its output goes to `log`."""
 
     def __init__(
-        self,
-        name: str,
-        module: str,
-        arguments: Sequence[str],
-        log: Path,
-        environment: Mapping[str, str],
-        python: str = sys.executable,
+        self, name: str, module: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str]
     ) -> None:
         self.name, self.log = name, log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [python, "-m", module, *arguments],
+                [sys.executable, "-m", module, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -51,7 +51,14 @@ def instance_of(body: Json) -> Instance:
         data_disks=tuple(_disk_id(disk) for disk in disks),
         undeletable_disks=tuple(_disk_id(disk) for disk in disks if _dies_though_not_ours(disk, body, uniform=uniform)),
         tags=body.get("tags") or {},
+        deallocated=_is_deallocated(properties),
     )
+
+
+def _is_deallocated(properties: Json) -> bool:
+    """Stopped by the platform or a person, or about to be: the instance view says it in its PowerState."""
+    statuses = properties.get("instanceView", {}).get("statuses") or ()
+    return any(str(status.get("code", "")).lower().startswith("powerstate/dealloc") for status in statuses)
 
 
 def provider_id(resource_id: str) -> str:

@@ -35,7 +35,8 @@ class Instance:
     `instance_id` is what a deletion takes: the number of a uniform scale set's VM, else the VM's name.
     `provider_id` equals the Node's spec.providerID. `failure` is Azure's code when provisioning failed, else "".
     `undeletable_disks`: data disks whose deleteOption is not Detach and which Sluice did not create: such a VM must not
-    be deleted. `nics` and `os_disk` are resource ids, `data_disks` too.
+    be deleted. `nics` and `os_disk` are resource ids, `data_disks` too. `deallocated`: it runs nowhere, and goes on
+    counting in its set's capacity; known of scale sets' VMs, and of any that is read alone.
     """
 
     instance_id: str
@@ -50,6 +51,7 @@ class Instance:
     data_disks: tuple[str, ...]
     undeletable_disks: tuple[str, ...]
     tags: Mapping[str, str]
+    deallocated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

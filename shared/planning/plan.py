@@ -36,6 +36,7 @@ from shared.packing.pool_choice import PoolState, known_price, pool_states, reas
 from shared.packing.preferring import prefer
 from shared.planning import gangs, retirement
 from shared.planning.bounds import Bounds, bounds_now
+from shared.planning.evicted import without_withdrawn
 from shared.planning.expendable import cut_off, last_the_expendable, with_expendable
 from shared.planning.mix import within
 from shared.planning.recalling import as_called_back, reserve, with_least
@@ -49,7 +50,7 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, effo
 
     Pools that only observe are planned like the others; whether to act is for those who carry the plan out.
     """
-    snapshot = as_called_back(_in_order(snapshot), ledger)
+    snapshot = as_called_back(without_withdrawn(_in_order(snapshot), now), ledger)
     states = pools_now(snapshot, config, ledger, now)
     templates = {state.pool.name: state.template for state in states}
     learnt = {state.pool.name: lesson for state in states if (lesson := state.template.learnt)}

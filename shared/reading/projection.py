@@ -250,7 +250,7 @@ def _view(node: Json, bound: tuple[BoundPods, ...], config: Config) -> NodeView:
         unschedulable=bool(spec.get("unschedulable")),
         created_at=_time(meta.get("creationTimestamp")) or UNKNOWN_TIME,
         bound=bound,
-        evicting_at=_evicting_at(annotations, conditions),
+        evicting_at=_told_eviction(annotations, conditions),
         annotations={name: text for name, text in annotations.items() if name.startswith(_KEPT_ANNOTATIONS)},
     )
 
@@ -282,7 +282,13 @@ def _taken_ports(bound: tuple[BoundPods, ...]) -> tuple[HostPort, ...]:
     return tuple(sorted(taken, key=lambda port: (port.port, port.protocol, port.ip)))
 
 
-def _evicting_at(annotations: Mapping[str, str], conditions: Mapping[str, Json]) -> datetime | None:
+def evicting_at(node: Json) -> datetime | None:
+    """When Azure takes the node away, if the Node says so."""
+    conditions = {item["type"]: item for item in (node.get("status") or _EMPTY).get("conditions") or ()}
+    return _told_eviction(node["metadata"].get("annotations") or _EMPTY, conditions)
+
+
+def _told_eviction(annotations: Mapping[str, str], conditions: Mapping[str, Json]) -> datetime | None:
     """The hour that our node agent heard, else half a minute after the condition that somebody else set.
 
     AKS's node problem detector has one condition for every scheduled event and names the event in its message; a

@@ -8,7 +8,6 @@ from shared.state.ledger import (
     COOLING_LIMIT,
     DELETING,
     DRAINING,
-    EVICTING,
     GONE_LIMIT,
     REASON_LENGTH,
     RECALL_REASON,
@@ -16,7 +15,6 @@ from shared.state.ledger import (
     ClusterLedger,
     Cooling,
     Json,
-    Leaving,
     after,
     passed,
 )
@@ -47,15 +45,6 @@ def retirement_problem(ledger: ClusterLedger, wish: Json, order: Json) -> str:
     if leaving_pool >= order["spare"].get(wish["pool"], 0):
         return f"pool {wish['pool']} would fall below its minimum"
     return ""
-
-
-def adopt(ledger: ClusterLedger, order: Json) -> Json:
-    """A node that goes whether we plan it or not (evicted, or its VM is gone): no limit, but only one saga per node."""
-    present = ledger.retirements.get(order["node"])
-    if present is not None and present.op != order["op"]:
-        return {"ok": False, "kind": "duplicate", "op": present.op}
-    ledger.retirements[order["node"]] = present or Leaving(order["op"], order["pool"], order["now"], EVICTING)
-    return {"ok": True}
 
 
 def end_retirement(ledger: ClusterLedger, order: Json) -> Json:

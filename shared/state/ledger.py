@@ -6,7 +6,7 @@ passed: counted too long it delays a purchase, forgotten too early it buys twice
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -118,7 +118,8 @@ class ClusterLedger:
 
     `gone` {node: uid} are nodes that we took away: a snapshot that still shows them is older than that. `idle_waiting`:
     the last plan kept idle nodes only because as many as may be were going already. `learnt` {pool: what its nodes were
-    like}, the oldest lesson first.
+    like}, the oldest lesson first. `evictions` {kind of Spot: when its last nodes were taken}; `claims` {what one does
+    for many: until when}.
     """
 
     epoch: int = 0
@@ -137,6 +138,8 @@ class ClusterLedger:
     idle_waiting: bool = False
     locks: dict[str, Lock] = field(default_factory=dict)
     learnt: dict[str, Json] = field(default_factory=dict)
+    evictions: dict[str, list[str]] = field(default_factory=dict)
+    claims: dict[str, str] = field(default_factory=dict)
 
     def encode(self) -> Json:
         """As JSON values. By hand: `asdict` would copy every id one by one, at every operation of the entity."""
@@ -212,19 +215,12 @@ def _cooling(view: Json, now: datetime) -> dict[str, str]:
 def _memory(entry: Json) -> FailureMemory:
     priority = Priority(entry["priority"]) if entry["priority"] else None
     until = moment(entry["until"])
-    known = FailureMemory(entry["sku"], entry["zone"], priority, entry["code"], until, entry.get("pool", ""))
-    more = {name: entry[name] for name in _TEXTS if entry.get(name)}
-    numbers = tuple(entry["numbers"]) if entry.get("numbers") else None
-    since = moment(entry["since"]) if entry.get("since") else None
-    return replace(known, **more, numbers=numbers, since=since)
-
-
-_TEXTS = ("subscription", "location", "quota", "detail")  # of a failure, written where they say something
+    return FailureMemory(entry["sku"], entry["zone"], priority, entry["code"], until, entry.get("pool", ""))
 
 
 def failure_entry(memory: FailureMemory) -> Json:
     """A failure as orders and the state carry it."""
-    entry: Json = {
+    return {
         "sku": memory.sku,
         "zone": memory.zone,
         "priority": memory.priority.value if memory.priority else "",
@@ -232,10 +228,6 @@ def failure_entry(memory: FailureMemory) -> Json:
         "until": stamp(memory.until),
         "pool": memory.pool,
     }
-    entry |= {name: text for name in _TEXTS if (text := getattr(memory, name))}
-    if memory.numbers is not None and memory.since is not None:
-        entry |= {"numbers": list(memory.numbers), "since": stamp(memory.since)}
-    return entry
 
 
 def lesson_entry(lesson: Learnt) -> Json:

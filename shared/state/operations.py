@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shared.state.bulk import pack
+from shared.state.evictions import adopt, claim, unclaim
 from shared.state.growths import conclude_growth, remember_failure
 from shared.state.leading import begin, record, release, settle
-from shared.state.leavings import adopt, end_retirement
+from shared.state.leavings import end_retirement
 from shared.state.ledger import BULKY, ClusterLedger, Json, LedgerError, passed
 from shared.state.locks import lock_pool, unlock_pool
 
@@ -33,6 +34,8 @@ _OPERATIONS: dict[str, Callable[[ClusterLedger, Json], Json]] = {
     "settle": settle,
     "begin": begin,
     "adopt": adopt,
+    "claim": claim,
+    "unclaim": unclaim,
     "lock_pool": lock_pool,
     "unlock_pool": unlock_pool,
     "conclude_growth": conclude_growth,

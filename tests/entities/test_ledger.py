@@ -229,6 +229,7 @@ def test_one_saga_per_node() -> None:
     book.begin(retirements=[leaving("n1", "x")])
     assert book.begin(retirements=[leaving("n1", "y")])["retirements"] == []
     assert book.begin(retirements=[leaving("n1", "x")])["retirements"] == ["x"]
+    book.do("lock_pool", pool="p", holder="x", seconds=60)
     assert not book.do("adopt", node="n1", op="z", pool="p")["ok"]
 
 

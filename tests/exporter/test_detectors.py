@@ -232,6 +232,16 @@ def test_an_eviction_is_announced_at_once_and_until_the_node_is_gone() -> None:
     assert detector.repeater.due(at(60)) == []
 
 
+def test_an_eviction_that_never_came_is_not_announced_for_ever() -> None:
+    detector = EvictingDetector(CADENCE)
+    doomed = replace(NODE, evicting_at=at(30))
+    detector.observe(doomed, at(1))
+    detector.observe(doomed, at(629))
+    assert detector.repeater.due(at(629)) == ["n1"]
+    detector.observe(doomed, at(631))
+    assert detector.repeater.due(at(700)) == []
+
+
 def test_nodes_that_join_together_are_one_announcement() -> None:
     detector = JoinedDetector(900, CADENCE)
     for second, name in enumerate(("n1", "n2")):
