@@ -10,7 +10,7 @@ SEED ?= 1
 SEEDS ?= 300
 ARGS ?=
 
-.PHONY: help install run simulate test check format e2e e2e-scheduler e2e-burst crash control-plane bench-packing bench-plan infra-check clean
+.PHONY: help install run simulate sim test check format e2e e2e-scheduler e2e-burst crash control-plane bench-packing bench-plan package infra-check clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -29,6 +29,9 @@ run: install ## The whole system on the wall clock: a workload comes, nodes come
 simulate: install ## Replay a trace through the whole system on virtual time (TRACE=FILE SEED=n)
 	$(SLUICE) simulate --trace $(TRACE) --pools examples/pools/openb.yaml --seed $(SEED) --report out $(ARGS)
 	$(PY) -m local.system.bars out/report.json
+
+sim: install ## SEEDS broken worlds on virtual time, fresh ones unless FIRST= is given; SEED=n plays one of them (ARGS=--trace)
+	$(PY) -m local.simulation $(if $(filter command line,$(origin SEED)),--seed $(SEED),--seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))) $(ARGS)
 
 test: install ## The fast tests, under two minutes
 	$(PY) -m pytest -q -n 2 $(ARGS)
@@ -66,6 +69,10 @@ bench-packing: install ## Packing beside Karpenter and kube-scheduler's own plug
 
 bench-plan: install ## `sluice plan -o json` from outside, on 15,000 pods and 1,000 nodes, in under two seconds
 	$(PY) -m bench.plan_command $(ARGS)
+
+package: install ## What is uploaded to Azure: built, unpacked, run with its requirements alone, sizes listed
+	$(PY) -m pytest -q -rP -m "package or not package" tests/package $(ARGS)
+	$(PY) -m tests.package.archive out/sluice.zip
 
 infra-check: control-plane ## Terraform, Bicep, chart and roles against real schemas and a real API server (once 15 to 30 minutes of building)
 	@command -v terraform >/dev/null || { echo "terraform is not on PATH: install Terraform 1.9 or newer"; exit 2; }

@@ -7,6 +7,7 @@ from functions import (
     entities,
     evictions,
     ingest,
+    levers,
     maintenance,
     opening,
     operations,
@@ -40,5 +41,6 @@ def create_app(services: Services) -> Untyped:
             maintenance.registry(world),
             entities.registry(),
             status.registry(world),
+            levers.registry(world),
         ]
     )

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 import azure.durable_functions as df
+import azure.functions as func
 
 from functions.outcomes import W, outcome
 
@@ -144,10 +145,12 @@ class Registry:
         with_client = self.blueprint.durable_client_input(client_name="client")(function)
         self.blueprint.timer_trigger(arg_name="timer", schedule=schedule)(with_client)
 
-    def http_get(self, function: Callable[..., Untyped], route: str) -> None:
-        """Register an async function that takes `req` and the durable `client`."""
+    def http(self, function: Callable[..., Untyped], route: str, method: str = "GET") -> None:
+        """Register an async function that takes `req` and the durable `client`. It asks for a function's key, by name:
+        an app whose default is anonymous must not open what pauses clusters."""
         with_client = self.blueprint.durable_client_input(client_name="client")(function)
-        self.blueprint.route(route=route, trigger_arg_name="req", methods=["GET"])(with_client)
+        level = func.AuthLevel.FUNCTION
+        self.blueprint.route(route=route, trigger_arg_name="req", methods=[method], auth_level=level)(with_client)
 
     def entity(self, name: str, apply: Apply) -> None:
         """Register a state machine as an entity; `apply` raises before it changes anything: no half state is kept."""

@@ -8,6 +8,7 @@ from functions.admission import replan
 from functions.durable import Json, Orchestration, Steps
 from functions.outcomes import CAPACITY, LATER, STALE, THROTTLED, no
 from functions.waiting import attempt, draw, finished, ledger, lock, once, pause, unlock, until
+from shared.state.failures import FULL
 from shared.state.ledger import stamp
 
 GROWTH_REQUESTS = 20  # two readings, a write, ten polls, and room for a second try
@@ -92,7 +93,7 @@ def _round(context: Orchestration, order: Json) -> Steps[Json]:
         return {"ok": True, "target": target, "tokens": []}
     wanted = min(target or room["maximum"], room["size"] + order["add"], room["maximum"])
     if wanted <= room["size"]:
-        return no("full", f"pool {order['pool']} is at its maximum of {room['maximum']}", **sent)
+        return no("full", f"pool {order['pool']} is at its maximum of {room['maximum']}", code=FULL, **sent)
     written = yield from once(context, "write_capacity", order, target=wanted, etag=room["etag"])
     target = wanted if target is None else target
     if written["ok"]:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import azure.functions as func
 
-from functions.durable import Json, Orchestration, Registry, Starter, Steps, cluster_saga_runs, is_running
+from functions.durable import Json, Orchestration, Registry, Starter, Steps, cluster_saga_runs, is_running, start_event
 from functions.nodes import is_ready, provider_id
 from functions.outcomes import LOG, tell
 from functions.retiring import COOLDOWN
@@ -57,11 +57,11 @@ def mend_nodes(context: Orchestration) -> Steps[Json]:
 
 def survey(world: World, order: Json) -> Json:
     """What is wrong with the cluster, if anything."""
-    config = world.config(order["cluster"])
-    if config.mode is Mode.PAUSED:
+    if world.written(order["cluster"]).mode is Mode.PAUSED:
         return {"failures": [], "starts": [], "ghosts": [], "suspects": [], "lost": {}, "closed": []}
+    config = world.config(order["cluster"])
     look = Survey(world, config, order)
-    if is_rare_sweep(look.now):
+    if is_rare_sweep(look.now) and config.mode is not Mode.PAUSED:
         sweep_leftovers(world, config, look.now)
     return look.run()
 
@@ -92,6 +92,12 @@ async def sweep_all(world: World, client: Starter) -> None:
             await _start_sweep(world, client, cluster)
         except Exception:  # noqa: BLE001 - the SDK raises nothing more specific, and the next cluster shall have its turn
             LOG.exception("the sweep of cluster %s could not be started", cluster)
+
+
+async def look_now(world: World, client: Starter, cluster: str, why: str) -> None:
+    """Sweep a cluster at once, whatever runs, and plan in any case: somebody has changed what may be done."""
+    instance_id = f"reconcile:{cluster}:{world.services.clock():%Y%m%dT%H%M%S}"
+    await start_event(client, "reconcile", instance_id, {"cluster": cluster, "why": why})
 
 
 async def _start_sweep(world: World, client: Starter, cluster: str) -> None:

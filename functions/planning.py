@@ -72,7 +72,7 @@ def make_plan(world: World, order: Json) -> Json:
         return {**base, "why": "paused" if name else "no snapshot has come in yet"}
     snapshot = _without_gone(world.snapshot(order["cluster"], name), known)
     now = moment(order["now"])
-    if unread := quotas.due(world, config, snapshot, order, now):
+    if unread := quotas.due(world, config, snapshot, order, known, now):
         return {**base, "quotas_due": unread}
     settled = arrivals.arrived(snapshot, known)
     view = arrivals.without_arrived(known, settled, snapshot)

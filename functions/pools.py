@@ -16,14 +16,12 @@ from shared.adapters.protocols import Instance
 from shared.model import Pool, PoolKind
 from shared.names import CLUSTER_TAG, CONFIG_CONTAINER, OPERATION_TAG, POOL_TAG
 from shared.provider_id import parse
-from shared.state.failures import failure_memory, is_zonal
+from shared.state.failures import FULL, MISSING, failure_memory, is_zonal
 from shared.state.ledger import failure_entry, moment
 
 CLOCK_SKEW = timedelta(seconds=5)  # between Azure's creation times and ours
 FAILED = "Failed"
 GOING = "Deleting"
-MISSING = "InstancesMissing"
-NEVER_JOINED = "NodeNeverJoined"
 MOST_NAMED = 10_000  # characters of ids in one answer, which has 32 kB
 
 
@@ -53,7 +51,7 @@ def write_capacity(world: World, order: Json) -> Json:
 
 def lower_capacity(world: World, order: Json) -> Json:
     """Give back capacity that has no instance: exactly down to the instances just listed, and never below."""
-    pool = world.pool(order["cluster"], order["pool"])
+    pool = world.pool_to_finish(order["cluster"], order["pool"])
     if not may_grow(pool):
         return _forbidden(pool)
     compute = world.compute_of(pool)
@@ -90,7 +88,7 @@ def inspect_growth(world: World, order: Json) -> Json:
 
 def delete_instances(world: World, order: Json) -> Json:
     """Delete the instances `failed`, if they still are what they were listed for: failed, or never joined."""
-    pool = world.pool(order["cluster"], order["pool"])
+    pool = world.pool_to_finish(order["cluster"], order["pool"])
     if not may_grow(pool):
         return _forbidden(pool)
     compute = world.compute_of(pool)
@@ -166,7 +164,7 @@ def _create_vms(world: World, pool: Pool, order: Json) -> Json:
     strangers = sum(each.name not in names for each in compute.instances(pool))
     names = names[: max(0, pool.ceiling - strangers)]
     if not names:
-        return no("full", f"pool {pool.name} is at its maximum of {pool.ceiling}")
+        return no("full", f"pool {pool.name} is at its maximum of {pool.ceiling}", code=FULL)
     template = _template(world, pool)
     tags = {CLUSTER_TAG: order["cluster"], POOL_TAG: pool.name, OPERATION_TAG: order["op"]}
     tokens: list[str] = []

@@ -12,17 +12,24 @@ from functions.durable import Json, Orchestration, Registry, Steps, budget_entit
 from functions.waiting import clock, once
 from functions.world import World, budget_key, may_grow
 from shared.model import Config, Pool, PoolKind, Snapshot, Usage
-from shared.planning.quota import FRESH, age_of, known_usages, usages_document
+from shared.planning.quota import FRESH, SHORT, age_of, known_usages, refuses, usages_document
 from shared.state.ledger import moment
 
 DONE = "quotas_read"  # in an order: there was a try already
 
 
-def due(world: World, config: Config, snapshot: Snapshot, order: Json, now: datetime) -> list[str]:
-    """The budgets (a subscription's region each) whose usages are to be read before a plan is made."""
+def due(world: World, config: Config, snapshot: Snapshot, order: Json, view: Json, now: datetime) -> list[str]:
+    """The budgets (a subscription's region each) whose usages are to be read before a plan is made: an old reading is
+    read anew, one that refuses somebody sooner, since quota may have been freed."""
     if not snapshot.pending or order.get(DONE):
         return []
-    return [key for key in _regions(config) if age_of(_stored(world, config, key), now) > FRESH]
+    refused = any(entry.get("quota") for entry in view.get("failures", ()))
+    return [key for key in _regions(config) if _is_due(_stored(world, config, key), config, now, refused=refused)]
+
+
+def _is_due(document: Json, config: Config, now: datetime, *, refused: bool) -> bool:
+    age = age_of(document, now)
+    return age > FRESH or (age > SHORT and (refused or refuses(document, config.pools)))
 
 
 def known(world: World, config: Config, view: Json, now: datetime) -> tuple[Usage, ...]:

@@ -139,7 +139,7 @@ def delete_node_vm(world: World, order: Json) -> Json:
 
 def finish_retirement(world: World, order: Json) -> Json:
     """{"gone"}: whether VM, NICs, OS disk and Node are; what is ours and left over is deleted on the way."""
-    pool = world.pool(order["cluster"], order["pool"])
+    pool = world.pool_to_finish(order["cluster"], order["pool"])
     compute = world.compute_of(pool)
     if not _vm_is_gone(compute, pool, order["vm"]["instance_id"]):
         return {"gone": False, "waiting_for": "the VM"}
@@ -158,7 +158,7 @@ def finish_eviction(world: World, order: Json) -> Json:
 
     What is left is deleted on the way, the Node object too, where nodes may go at all.
     """
-    pool = world.pool(order["cluster"], order["pool"])
+    pool = world.pool_to_finish(order["cluster"], order["pool"])
     compute = world.compute_of(pool)
     try:
         mine = compute.instance(pool, order["instance"])
@@ -309,7 +309,7 @@ def _refuse_below_minimum(pool: Pool, instances: list[Instance], mine: Instance)
 
 def _forced_pass(world: World, order: Json) -> Json:
     """A pass against the clock: the VM goes at the deadline whatever a pod would rather have."""
-    pool = world.pool(order["cluster"], order["pool"])
+    pool = world.pool_to_finish(order["cluster"], order["pool"])
     if not may_grow(pool):
         raise Busy("mode", f"pool {pool.name} is in mode {pool.mode.value}: nothing is written")
     api = world.api(order["cluster"])

@@ -31,6 +31,7 @@ async def status_of(world: World, cluster: str, client: Starter) -> Json:
         "stayed": _stayed(world, cluster, view["snapshot"]),
         "cooling": view["cooling"],
         "locks": view["locks"],
+        "pauses": world.pauses(cluster),
     }
 
 
@@ -86,5 +87,5 @@ def registry(world: World) -> Registry:
         return func.HttpResponse(orjson.dumps(document), mimetype="application/json")
 
     made = Registry()
-    made.http_get(status, "status")
+    made.http(status, "status")
     return made

@@ -11,7 +11,7 @@ from functions.nodes import holder_of, is_ready, provider_id, ready_since
 from functions.opening import place_of_taint
 from functions.outcomes import tell
 from functions.planning import operation_id
-from functions.pools import GOING, NEVER_JOINED, unjoined
+from functions.pools import GOING, unjoined
 from functions.world import World, budget_key, may_grow, may_retire
 from shared.adapters.errors import NotFound, Refused, StaleWrite
 from shared.adapters.pod_groups import pod_groups_of
@@ -24,7 +24,7 @@ from shared.reading.storage import Kind
 from shared.reading.volumes import uses_claims
 from shared.state.arrivals import key_of
 from shared.state.bulk import unpack
-from shared.state.failures import failure_memory
+from shared.state.failures import NEVER_JOINED, failure_memory
 from shared.state.ledger import ARRIVING, failure_entry, moment, stamp
 
 PENDING_TOO_LONG = timedelta(seconds=60)  # the exporter's debounce and Event Grid's first retry are over by then
@@ -106,6 +106,7 @@ class Survey:
     def __init__(self, world: World, config: Config, order: Json) -> None:
         self.world, self.config, self.view = world, config, unpack(order["view"])
         self.now = moment(order["now"])
+        self.why: str = order.get("why", "")
         api = world.api(config.cluster)
         self.pods, _ = api.list("/api/v1/pods")
         self.nodes, _ = api.list("/api/v1/nodes")
@@ -119,12 +120,13 @@ class Survey:
         self.lost: dict[str, list[str]] = {}
 
     def run(self) -> Json:
-        """The verdict: small, and all empty when nothing is wrong."""
-        for pool in self._pools_to_inspect():
-            self._inspect(pool)
-        why = self._reason_to_plan()
-        if why:
-            self.starts.append(self._plan_start(why))
+        """The verdict: small, and all empty when nothing is wrong. In a paused cluster it sees to what was begun."""
+        if self.config.mode is not Mode.PAUSED:
+            for pool in self._pools_to_inspect():
+                self._inspect(pool)
+            why = self._reason_to_plan()
+            if why:
+                self.starts.append(self._plan_start(why))
         suspects = self._suspects()
         return {
             "failures": self.failures[:MOST_REPAIRS],
@@ -249,8 +251,8 @@ class Survey:
         return sum(len(growth["claimed"]) if growth["stage"] == ARRIVING else growth["add"] for growth in mine)
 
     def _reason_to_plan(self) -> str:
-        if self.config.mode is Mode.PAUSED:
-            return ""
+        if self.why:
+            return self.why
         if self._is_unserved():
             return "news were recorded and nobody planned"
         if any(is_pending_candidate(pod) and self.now - _created(pod) > PENDING_TOO_LONG for pod in self.pods):
@@ -313,7 +315,7 @@ class Survey:
 
     def _closed(self) -> list[Json]:
         """Nodes that still have the startup taint when it should long be gone: better placed anyhow than not at all."""
-        acting = {pool.name for pool in self.config.pools if may_grow(pool)}
+        acting = {pool.name for pool in self.world.written(self.config.cluster).pools if may_grow(pool)}
         found = [node for node in self.nodes if self.pool_of[node["metadata"]["name"]] in acting]
         return [
             {"node": node["metadata"]["name"], "uid": node["metadata"].get("uid", ""), "taint": place}

@@ -1,4 +1,4 @@
-"""What activities share: the services, and the pools files as last read.
+"""What activities share: the services, and the pools files and pauses as last read.
 
 A pools file is asked for at every decision, by ETag: a change of mode holds from the next step of a running saga on. A
 new version that is invalid is refused, and the last good one stays in force, also over a restart.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import orjson
 
 from functions.outcomes import LOG, Json
+from functions.pausing import PAUSES, active, applied
 from functions.services import Services
 from shared.adapters.errors import NotFound, Rejected
 from shared.adapters.protocols import BlobStore, ClusterApi, Compute
@@ -31,6 +32,7 @@ class World:
         self._configs: dict[str, tuple[str, Config]] = {}
         self._refused: dict[str, tuple[str, ...]] = {}
         self._snapshots: dict[tuple[str, str], Snapshot] = {}
+        self._pauses: dict[str, tuple[str, Json]] = {}
         self.stated: dict[str, None] = {}  # what `functions.trail` knows to be written
 
     @property
@@ -48,8 +50,25 @@ class World:
         return [name.removesuffix(CONFIG_SUFFIX) for name in names if name.endswith(CONFIG_SUFFIX)]
 
     def config(self, cluster: str) -> Config:
-        """The pools file in force. Raises Rejected when there is none (any more), or none was ever valid; never
-        NotFound, which says of whatever an activity is about that it is gone."""
+        """The pools file in force, with the pauses on top: what decisions are made by. Raises as `written` does."""
+        return applied(self.written(cluster), self.pauses(cluster))
+
+    def pauses(self, cluster: str) -> dict[str, Json]:
+        """The pauses in force: {pool, or WHOLE: {by, reason, at, until}}."""
+        etag, known = self._pauses.get(cluster, ("", {}))
+        try:
+            blob = self.store.get_if_changed(plan_container(cluster), PAUSES, etag)
+        except NotFound:
+            self._pauses.pop(cluster, None)
+            return {}
+        if blob is not None:
+            known = orjson.loads(blob.data)
+            self._pauses[cluster] = (blob.etag, known)
+        return active(known, self.services.clock())
+
+    def written(self, cluster: str) -> Config:
+        """The pools file in force, whoever has paused what. Raises Rejected when there is none (any more), or none was
+        ever valid; never NotFound, which says of whatever an activity is about that it is gone."""
         etag, known = self._configs.get(cluster, ("", None))
         try:
             blob = self.store.get_if_changed(CONFIG_CONTAINER, f"{cluster}{CONFIG_SUFFIX}", etag)
@@ -92,6 +111,13 @@ class World:
     def pool(self, cluster: str, name: str) -> Pool:
         """A pool of the file in force. Raises Rejected when it was taken out."""
         pool = self.config(cluster).pool(name)
+        if pool is None:
+            raise Rejected(f"pool {name} is not in the pools file of cluster {cluster} any more")
+        return pool
+
+    def pool_to_finish(self, cluster: str, name: str) -> Pool:
+        """The same in the mode of its file, for steps that bring to a safe state what was begun before a pause."""
+        pool = self.written(cluster).pool(name)
         if pool is None:
             raise Rejected(f"pool {name} is not in the pools file of cluster {cluster} any more")
         return pool

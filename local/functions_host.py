@@ -64,6 +64,8 @@ class HostOptions:
     seed: int = 0
     latencies: Latencies | None = None
     """None: `Latencies()` on the virtual clock, `Latencies.none()` on the wall clock."""
+    draws: Draws | None = None
+    """A latency model of one's own, instead of `latencies`."""
     faults: Faults = field(default_factory=Faults)
     limits: Limits = field(default_factory=Limits)
     keep_histories: bool = True
@@ -121,7 +123,7 @@ class FunctionsHost:
         self.engine = Engine(
             self,
             timeline,
-            Draws(latencies, stream(seed, "durable-latencies")),
+            self.options.draws or Draws(latencies, stream(seed, "durable-latencies")),
             journal=journal,
             limits=self.options.limits,
             hooks=Hooks(self.options.on_violation, self.options.on_instance_end),

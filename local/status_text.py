@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from functions.pausing import WHOLE
 from shared.names import CONFIG_CONTAINER, DEAD_LETTER_CONTAINER
 
 Json = dict[str, Any]
@@ -30,6 +31,7 @@ def _cluster(name: str, cluster: Json) -> Iterator[str]:
     mode = cluster["mode"] or "none: no valid pools file was ever read"
     stricter = [f"{pool} {own}" for pool, own in cluster["pools"].items() if own != cluster["mode"]]
     yield f"cluster {name}, mode {mode}" + (f" ({', '.join(stricter)})" if stricter else "")
+    yield from (f"  {pause_line(pool, each)}" for pool, each in cluster.get("pauses", {}).items())
     if cluster["config_problems"]:
         yield "  the newest pools file is refused" + (", the last good one stays in force" if cluster["mode"] else "")
         yield from (f"    {problem}" for problem in cluster["config_problems"])
@@ -37,6 +39,15 @@ def _cluster(name: str, cluster: Json) -> Iterator[str]:
     yield from (f"  {line}" for line in _under_way(cluster))
     yield from (f"  {line}" for line in _staying(cluster))
     yield from (f"  {line}" for line in _few("refusals", _refusals(cluster["failures"])))
+
+
+def pause_line(pool: str, entry: Json) -> str:
+    """Who has paused what, since when, until when, and why."""
+    what = "all of it" if pool == WHOLE else f"pool {pool}"
+    until = f"until {_at(entry['until'])}" if entry["until"] else "until it is resumed"
+    by = f" by {entry['by']}" if entry["by"] else ""
+    why = f": {entry['reason']}" if entry["reason"] else ""
+    return f"paused is {what}, since {_at(entry['at'])}{by}, {until}{why}"
 
 
 def _plan(plan: Json) -> Iterator[str]:

@@ -17,6 +17,9 @@ from operator import attrgetter
 Resources = Mapping[str, int]
 Pairs = tuple[tuple[str, str], ...]
 
+TOTAL_CORES, SPOT_CORES = "cores", "lowPriorityCores"
+"""Core quotas of a region, as compute's list of usages names them."""
+
 
 class Mode(StrEnum):
     """How far Sluice may go; the first rollout observes."""
@@ -360,6 +363,39 @@ class Pool:
         """What pods may use on a fresh node: capacity less what the kubelet and the system keep."""
         return {name: max(0, amount - self.reserved.get(name, 0)) for name, amount in self.shape.items()}
 
+    @property
+    def cores(self) -> int:
+        """vCPUs that a node counts for against quotas: as the file says, or as many as its shape has."""
+        return self.vcpus or -(-self.shape.get("cpu", 0) // 1000)
+
+    @property
+    def quotas(self) -> tuple[str, ...]:
+        """The core quotas that a node uses. Spot VMs count against `SPOT_CORES` alone, others against their family and
+        the regional total (Microsoft Learn, "Check vCPU quotas")."""
+        if self.priority is Priority.SPOT:
+            return (SPOT_CORES,)
+        return (self.quota_family, TOTAL_CORES) if self.quota_family else (TOTAL_CORES,)
+
+    def counts_against(self, subscription: str, location: str, quota: str) -> bool:
+        """Whether a node uses that quota of that subscription and region."""
+        if self.azure is None or folded(quota) not in map(folded, self.quotas):
+            return False
+        return self.lies_in(subscription, location)
+
+    def lies_in(self, subscription: str, location: str) -> bool:
+        """Whether the pool is of that subscription and region; an empty name means any."""
+        if self.azure is None:
+            return not subscription and not location
+        return folded(subscription) in {"", folded(self.azure.subscription)} and folded(location) in {
+            "",
+            folded(self.azure.location),
+        }
+
+
+def folded(name: str) -> str:
+    """A name of Azure's without case and spaces: compute writes regions and some families in several ways."""
+    return name.replace(" ", "").casefold()
+
 
 @dataclass(frozen=True, slots=True)
 class ScaleDown:
@@ -433,8 +469,12 @@ class Upcoming:
 
 @dataclass(frozen=True, slots=True)
 class FailureMemory:
-    """Azure said no: what it will say again until `until`. Empty `sku`, `zone` or `pool` means any; `pool` is named
-    where the refusal says nothing about other pools, or the pool has no SKU to remember it by."""
+    """Azure said no: what it will say again until `until`. Empty `sku`, `zone`, `pool`, `subscription` or `location`
+    means any; `pool` is named where the refusal says nothing about other pools, or the pool has no SKU to go by.
+
+    With a `quota` it is about the pools that count against that one: it is a reading of its `numbers` (limit, used),
+    made `since`, if Azure gave them. `detail` says more to a reader than the code does.
+    """
 
     sku: str
     zone: str
@@ -442,6 +482,12 @@ class FailureMemory:
     code: str
     until: datetime
     pool: str = ""
+    subscription: str = ""
+    location: str = ""
+    quota: str = ""
+    numbers: tuple[int, int] | None = None
+    since: datetime | None = None
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,13 +512,15 @@ class Learnt:
 @dataclass(frozen=True, slots=True)
 class Usage:
     """A core quota of a subscription in a region: `used` of `limit` vCPUs. `name` is compute's own: `cores`,
-    `lowPriorityCores` or a size family. `used` includes the nodes that were asked for and are not yet counted there."""
+    `lowPriorityCores` or a size family. `used` includes the nodes that were asked for and are not yet counted there.
+    `read_at`: when Azure said so, if that is known."""
 
     subscription: str
     location: str
     name: str
     used: int
     limit: int
+    read_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

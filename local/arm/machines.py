@@ -170,7 +170,8 @@ class Machines:
         """Delete or detach what hung on the VM, by each thing's deleteOption."""
         for nic, option in vm.nics:
             nic.held_by = ""
-            if option == DELETE and self._cloud.faults.take("nic.cleanup", vm.resource, "async") is None:
+            # a uniform set's NIC is a part of its VM: it has no life of its own
+            if option == DELETE and (nic.child or not self._cloud.faults.take("nic.cleanup", vm.resource, "async")):
                 self._drop_nic(group, nic)
         if vm.os_disk is not None:
             vm.os_disk.held_by = ""

@@ -100,6 +100,12 @@ class ArmStandIn:
         vm.data_disks.append(Attached(len(vm.data_disks), disk, "Attach", delete_option))
         vm.rendered = None
 
+    def detach_disk(self, disk_id: str) -> None:
+        """Take a disk off the VM that holds it, as a CSI driver does; harmless when none does."""
+        if (disk := self._disk(disk_id)) is not None:
+            self._detach(disk)
+            disk.held_by = ""
+
     def _detach(self, disk: Disk) -> None:
         holder: Vm | None = self.cloud.estate.find_vm(disk.held_by) if disk.held_by else None
         if holder is not None:

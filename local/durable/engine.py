@@ -145,14 +145,14 @@ class Engine:
     def raise_event(self, instance: Instance, name: str, text: str) -> None:
         """Send an external event; it is buffered until somebody waits for it."""
         event = history.event_raised(name, text)
-        self._send(Kind.EVENT, instance.id, ANY_EXECUTION, event, self._draws.seconds(self._draws.latencies.event))
+        self._send(Kind.EVENT, instance.id, ANY_EXECUTION, event, self._draws.event(instance.id))
         self._commit()
 
     def signal(self, entity_id: str, operation: str, text: str | None) -> None:
         """Send an operation to an entity; nobody hears the result."""
         number = next(self._numbers)
         request = {"id": f"signal:{number}", "op": operation, "input": text, "signal": True, "parent": None}
-        self._send(Kind.ENTITY, entity_id, ANY_EXECUTION, request, self._draws.signal())
+        self._send(Kind.ENTITY, entity_id, ANY_EXECUTION, request, self._draws.signal(entity_id))
         self._commit()
 
     def terminate(self, instance: Instance, reason: str) -> None:
@@ -241,7 +241,7 @@ class Engine:
             task = message.payload["task"]
             event = history.task_completed(task, result) if failure is None else history.task_failed(task, failure)
             self._changes.taken.append(message)
-            seconds = self._draws.seconds(self._draws.latencies.completion)
+            seconds = self._draws.completion(message.target)
             self._send(Kind.EVENT, message.target, message.execution, event, seconds)
             self._commit()
 
@@ -254,7 +254,7 @@ class Engine:
             self._changes.forgotten.append(identity)
         self.instances[identity] = instance
         self._check_size(identity, "input", text)
-        self._begin(instance, self._draws.seconds(self._draws.latencies.start))
+        self._begin(instance, self._draws.start(identity))
         return instance
 
     def _begin(self, instance: Instance, seconds: float) -> None:
@@ -345,7 +345,7 @@ class Engine:
             match event["EventType"]:
                 case history.TASK_SCHEDULED:
                     payload = {"name": event["Name"], "input": event["Input"], "task": number}
-                    seconds = self._draws.seconds(self._draws.latencies.activity)
+                    seconds = self._draws.activity(event["Name"])
                     self._send(Kind.ACTIVITY, instance.id, instance.execution, payload, seconds)
                 case history.TIMER_CREATED if number not in shim.cancelled:
                     self._set_timer(instance, event)
@@ -356,12 +356,12 @@ class Engine:
 
     def _set_timer(self, instance: Instance, event: Event) -> None:
         number, due = event["EventId"], history.moment(event["FireAt"])
-        due += timedelta(seconds=self._draws.seconds(self._draws.latencies.timer))
+        due += timedelta(seconds=self._draws.timer(instance.id, due))
         fired = history.timer_fired(number, event["FireAt"])
         instance.timers[number] = self._post(Kind.EVENT, instance.id, instance.execution, fired, due)
 
     def _send_to_entity(self, instance: Instance, entity_id: str, request: dict[str, Any]) -> None:
-        seconds = self._draws.signal() if request["signal"] else self._draws.seconds(self._draws.latencies.entity)
+        seconds = self._draws.signal(entity_id) if request["signal"] else self._draws.entity(entity_id)
         due = self._timeline.now() + timedelta(seconds=seconds)
         due = instance.order[entity_id] = max(due, instance.order.get(entity_id, due))
         self._post(Kind.ENTITY, entity_id, ANY_EXECUTION, request, due)
@@ -421,7 +421,7 @@ class Engine:
         if (parent := instance.parent) is not None:
             done = history.sub_completed(parent.task, output)
             event = done if status is Status.COMPLETED else history.sub_failed(parent.task, reason)
-            seconds = self._draws.seconds(self._draws.latencies.completion)
+            seconds = self._draws.completion(parent.instance_id)
             self._send(Kind.EVENT, parent.instance_id, parent.execution, event, seconds)
 
     def _mark(self, instance: Instance, status: Status, event: Event) -> None:
@@ -467,7 +467,7 @@ class Engine:
         self._changes.taken.append(message)
         if request["parent"] is not None:
             event = history.event_raised(request["id"], history.dumps(result))
-            seconds = self._draws.seconds(self._draws.latencies.completion)
+            seconds = self._draws.completion(request["parent"])
             self._send(Kind.EVENT, request["parent"], request["execution"], event, seconds)
         self._commit()
 

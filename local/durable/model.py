@@ -153,19 +153,44 @@ class Latencies:
 
 
 class Draws:
-    """Latencies, drawn from a stream of their own."""
+    """How long each message takes, drawn from a stream of their own. Whoever knows better overrides a method: each is
+    told for whom the message is. All answer seconds."""
 
     def __init__(self, latencies: Latencies, source: random.Random) -> None:
         self.latencies, self._source = latencies, source
 
-    def seconds(self, span: tuple[float, float]) -> float:
+    def start(self, instance_id: str) -> float:  # noqa: ARG002 - for those who know of queues
+        """From the wish to start an orchestration to its first episode."""
+        return self._seconds(self.latencies.start)
+
+    def activity(self, name: str) -> float:  # noqa: ARG002
+        """From an orchestrator to an activity."""
+        return self._seconds(self.latencies.activity)
+
+    def completion(self, instance_id: str) -> float:  # noqa: ARG002
+        """From the end of an activity, a sub-orchestration or an entity's operation to who waits for it."""
+        return self._seconds(self.latencies.completion)
+
+    def entity(self, entity_id: str) -> float:  # noqa: ARG002
+        """From an orchestrator to an entity that is called."""
+        return self._seconds(self.latencies.entity)
+
+    def event(self, instance_id: str) -> float:  # noqa: ARG002
+        """From a client to an orchestration that waits for an event."""
+        return self._seconds(self.latencies.event)
+
+    def timer(self, instance_id: str, due: datetime) -> float:  # noqa: ARG002
+        """From the moment for which a timer was set."""
+        return self._seconds(self.latencies.timer)
+
+    def signal(self, entity_id: str) -> float:  # noqa: ARG002
+        """From a signal to its entity, now and then very long."""
+        seconds = self._seconds(self.latencies.signal)
+        if self.latencies.late_signal_rate and self._source.random() < self.latencies.late_signal_rate:
+            seconds += self._seconds(self.latencies.late_signal)
+        return seconds
+
+    def _seconds(self, span: tuple[float, float]) -> float:
         """Between the two numbers; nothing is drawn for an empty span."""
         low, high = span
         return low if high <= low else low + (high - low) * self._source.random()
-
-    def signal(self) -> float:
-        """How long a signal takes, now and then very long."""
-        seconds = self.seconds(self.latencies.signal)
-        if self.latencies.late_signal_rate and self._source.random() < self.latencies.late_signal_rate:
-            seconds += self.seconds(self.latencies.late_signal)
-        return seconds

@@ -27,12 +27,18 @@ class Child:
     """One process; its output goes to `log`."""
 
     def __init__(
-        self, name: str, module: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str]
+        self,
+        name: str,
+        module: str,
+        arguments: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str],
+        python: str = sys.executable,
     ) -> None:
         self.name, self.log = name, log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
+                [python, "-m", module, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable
 from datetime import datetime
 
 from local.kube.kinds import NODE
@@ -28,10 +29,13 @@ class Chronicle:
         self._begun = timeline.now()
         self._hash = hashlib.sha256()
         self.counts: Counter[str] = Counter()
+        self.listener: Callable[[float, str, tuple[str | bytes, ...]], None] | None = None
 
     def note(self, kind: str, *facts: str | bytes) -> None:
         """Remember that this happened now; the facts must be equal in every process."""
         self.counts[kind] += 1
+        if self.listener is not None:
+            self.listener(self.seconds(self._timeline.now()), kind, facts)
         self._hash.update(f"{self.seconds(self._timeline.now()):.6f} {kind}".encode())
         for fact in facts:
             data = fact.encode() if isinstance(fact, str) else fact

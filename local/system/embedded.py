@@ -7,10 +7,13 @@ own, the Functions host can be killed at any moment and started again.
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,15 +26,30 @@ from local.system.endpoints import FUNCTIONS_PORT, STATE, Endpoints
 from shared.adapters.kubernetes import KubernetesClusterApi
 
 
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """Where the Functions host takes Python and the app from; by default, from where this process does."""
+
+    python: str = sys.executable
+    path: tuple[Path, ...] = ()
+
+    def environment(self) -> dict[str, str]:
+        """What the process needs to know."""
+        return {"PYTHONPATH": os.pathsep.join(map(str, self.path)), "PYTHONSAFEPATH": "1"} if self.path else {}
+
+
 class Embedded:
     """A context manager. `pools` is a valid pools file; everything is written below `out`.
 
     Raises UserError when a part cannot start; `port` 0 lets the API server take a free one.
     """
 
-    def __init__(self, pools: Path, out: Path, *, seed: int = 1, port: int = 0) -> None:
+    def __init__(
+        self, pools: Path, out: Path, *, seed: int = 1, port: int = 0, installation: Installation | None = None
+    ) -> None:
         self.out, self.state = out, out / STATE
         self._pools, self._seed, self._port = pools, seed, port
+        self._installation = installation or Installation()
         self._children: list[Child] = []
         self.functions: Child | None = None
         self._functions_port = 0
@@ -92,7 +110,10 @@ class Embedded:
         """Start the Functions host, again after a kill: it finds its journal where it was."""
         self._port_file.unlink(missing_ok=True)
         arguments = ["--state", self.state, "--port", self._functions_port]
-        self.functions = self._child("functions", "local.system.functions_process", arguments)
+        where = self._installation
+        self.functions = self._child(
+            "functions", "local.system.functions_process", arguments, where.environment(), where.python
+        )
         self.functions.wait_until(self._port_file.exists)
         self._functions_port = int(self._port_file.read_text())
 
@@ -114,10 +135,15 @@ class Embedded:
         self._child("exporter", "exporter", [], environment)
 
     def _child(
-        self, name: str, module: str, arguments: Sequence[object], environment: dict[str, str] | None = None
+        self,
+        name: str,
+        module: str,
+        arguments: Sequence[object],
+        environment: dict[str, str] | None = None,
+        python: str = sys.executable,
     ) -> Child:
         log = self.state / f"{name}.log"
-        child = Child(name, module, [str(argument) for argument in arguments], log, environment or {})
+        child = Child(name, module, [str(argument) for argument in arguments], log, environment or {}, python)
         self._children.append(child)
         return child
 

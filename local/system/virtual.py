@@ -5,9 +5,9 @@ What runs in Azure runs here unchanged, down to the SDKs; only the requests stay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from exporter.cache import DAEMON_SETS_PATH, NODES_PATH, PODS_PATH
 from exporter.config_source import Source, WatchedConfig
@@ -16,7 +16,8 @@ from exporter.lease import LeaseTerms
 from exporter.service import ExporterService
 from functions.app import create_app
 from local.checker.rules import check
-from local.durable.model import Instance, Status
+from local.durable.journal import Journal
+from local.durable.model import Instance, Status, Violation
 from local.functions_host import FunctionsHost, HostOptions
 from local.kube.kinds import (
     ATTACHMENT,
@@ -32,20 +33,23 @@ from local.kube.kinds import (
 from local.kube.store import Change
 from local.system.chronicle import Recorded
 from local.system.history import run_record
+from local.system.lifetime import HostCrash, Lifetime
 from local.system.records import RunRecord
 from local.system.services import BLOB_URL, Doors, InProcess
 from local.system.stand_ins import Behaviour, StandIns
 from local.system.users import Users
 from local.timeline import Due, VirtualTimeline
+from local.web import Handler, Request, Response
 from shared.names import CONFIG_CONTAINER, plan_container, snapshot_container
 from shared.reading import storage
 from shared.settings.config import parse_config
 
+HOST_SEEDS = 1_000_003  # from one host's seed to the next one's, so that no host draws an id twice
 LOOK_DELAY = 0.1  # seconds from a change in the cluster until the exporter looks: a watch event is that quick
 TIDY_EVERY = timedelta(hours=1)
 KEPT = timedelta(hours=2)  # finished orchestrations and the blobs they were told by
 SWEEP = "reconcile"
-_LASTING = frozenset({"last-good.yaml", "latest.json", "idle.json", "leftovers.json"})
+_LASTING = frozenset({"last-good.yaml", "latest.json", "pauses.json", "idle.json", "leftovers.json"})
 _WATCHED = {
     POD: PODS_PATH,
     NODE: NODES_PATH,
@@ -57,13 +61,15 @@ _WATCHED = {
     CSI_DRIVER: storage.Kind.CSI_DRIVERS.path,
     ATTACHMENT: storage.Kind.ATTACHMENTS.path,
 }
+Guard = Callable[[str, Handler], Handler]
+"""Puts something before a door: by who goes through it ("functions", "exporter") and where it leads ("arm")."""
 _SELDOM = LeaseTerms(duration=3600.0, renew_every=1200.0, retry_every=600.0)  # there is nobody else to lead
 
 
 class VirtualSystem:
     """One run: the same arguments give the same run, event by event, in every process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but the first by keyword, and most left alone
         self,
         text: str,
         *,
@@ -72,31 +78,41 @@ class VirtualSystem:
         host: HostOptions | None = None,
         cadence: Cadence | None = None,
         direct_blobs: bool = False,
+        journal: Journal | None = None,
+        guard: Guard | None = None,
+        exporter_skew: timedelta = timedelta(),
     ) -> None:
         """`text` is the pools file; raises ConfigError when it is none. Seed and hooks of `host` are set here.
 
-        `direct_blobs` reaches the storage account without its SDK, for simulations of thousands of worlds.
+        With a `journal` the Functions host may crash (a `HostCrash` out of whatever it is doing): another one comes up
+        from it. `exporter_skew` is how far the exporter's clock goes before ours. `direct_blobs` reaches the storage
+        account without its SDK, for simulations of thousands of worlds.
         """
         self.timeline = VirtualTimeline()
         self.stand_ins = StandIns(self.timeline, text, parse_config(text, to_act=True), seed=seed, behaviour=behaviour)
         self.chronicle = self.stand_ins.chronicle
         self.failed: list[str] = []
         self.errors: list[tuple[str, BaseException]] = []
+        self.broken: list[Violation] = []
+        self.crashes: list[str] = []
+        self._guard, self._skew = guard or (lambda _, door: door), exporter_skew
+        self._journal, self._wishes, self._seed = journal, host, seed
         self._cluster_door = Recorded(self.stand_ins.cluster, self.chronicle, "functions cluster")
         inside = InProcess(self._doors("functions", self._cluster_door), self.timeline, direct_blobs=direct_blobs)
-        self.host = FunctionsHost(create_app(inside.services()), self.timeline, self._options(host, seed))
-        self.stand_ins.connect(self.host.handle)
+        self._inside, self._lifetime = inside, Lifetime(self.timeline)
+        self.host = self._new_host()
+        self.stand_ins.connect(self._deliver)
         exporter_door = Recorded(self.stand_ins.cluster, self.chronicle, "exporter cluster")
         outside = InProcess(self._doors("exporter", exporter_door), self.timeline, direct_blobs=direct_blobs)
         self.transports = (inside, outside)
         store = outside.store()
-        source = WatchedConfig(self._pools_file(), self.timeline.now)
+        source = WatchedConfig(self._pools_file(), self._exporter_clock)
         self.exporter = ExporterService(
             outside.cluster(),
             outside.publisher(),
             store,
             source,
-            self.timeline.now,
+            self._exporter_clock,
             identity="exporter-0",
             account_url=BLOB_URL,
             terms=_SELDOM,
@@ -114,7 +130,12 @@ class VirtualSystem:
 
     def run_for(self, span: timedelta) -> None:
         """Let that much time pass."""
-        self.timeline.run(self.timeline.now() + span)
+        end = self.timeline.now() + span
+        while self.timeline.now() < end:
+            try:
+                self.timeline.run(end)
+            except HostCrash as crash:
+                self._lose_host(crash)
 
     def run_until(self, done: Callable[[], bool], within: timedelta, step: timedelta = timedelta(seconds=5)) -> bool:
         """Let time pass until `done`, at most `within`; whether it came to be."""
@@ -141,30 +162,68 @@ class VirtualSystem:
         """Orchestrations that have not ended, without the sweep, which comes and goes."""
         return [i for i in self.host.engine.instances.values() if not i.finished and i.name != SWEEP]
 
+    @property
+    def pod_deletions(self) -> Sequence[str]:
+        """Pods that the functions deleted without asking the eviction API."""
+        return self._cluster_door.pod_deletions
+
     def record(self, extra: Mapping[str, object] | None = None) -> RunRecord:
         """What became of it all, judged."""
         running = [f"{instance.name} {instance.id} has not ended" for instance in self.running()]
-        broken = [str(violation) for violation in self.host.violations]
+        broken = [str(violation) for violation in self.broken]
         evidence = self.stand_ins.evidence(
             orchestrations=(*self.failed, *running),
-            host=(*broken, *self._crashes()),
-            pod_deletions=tuple(self._cluster_door.pod_deletions),
+            host=(*broken, *self._raised()),
+            pod_deletions=tuple(self.pod_deletions),
         )
         return run_record(self.stand_ins, check(evidence), extra)
 
-    def _crashes(self) -> list[str]:
+    def _raised(self) -> list[str]:
         return [f"function {name} raised {type(error).__name__}: {error}" for name, error in self.errors]
+
+    # The Functions host
+
+    def _new_host(self) -> FunctionsHost:
+        """Everything in process is made anew: adapters, what they remember, the app with its world."""
+        timeline = self._lifetime if self._journal is not None else self.timeline
+        options = self._options(self._wishes, self._seed + len(self.crashes) * HOST_SEEDS)
+        return FunctionsHost(create_app(self._inside.services()), timeline, options, journal=self._journal)
+
+    def _deliver(self, request: Request) -> Response:
+        """As Event Grid reaches the host; raises ConnectionError while there is none."""
+        if self._lifetime.over:
+            raise ConnectionRefusedError("the Functions host is down")
+        try:
+            return self.host.handle(request)
+        except HostCrash as crash:
+            self._lose_host(crash)
+            raise ConnectionResetError(crash.where) from crash
+
+    def _lose_host(self, crash: HostCrash) -> None:
+        self.crashes.append(crash.where)
+        self.chronicle.note("crash", crash.where)
+        self._lifetime.end()
+        self.host.engine.stop()
+        self.timeline.call_later(crash.down_for, self._come_up)
+
+    def _come_up(self) -> None:
+        self._lifetime = Lifetime(self.timeline)
+        self.host = self._new_host()
 
     # The inside
 
     def _doors(self, who: str, cluster: Recorded) -> Doors:
         stand_ins = self.stand_ins
+        arm = Recorded(stand_ins.arm, self.chronicle, f"{who} arm")
         return Doors(
-            arm=Recorded(stand_ins.arm, self.chronicle, f"{who} arm"),
-            cluster=cluster,
-            blobs=stand_ins.blobs,
-            topic=stand_ins.topic,
+            arm=self._guard(f"{who} arm", arm),
+            cluster=self._guard(f"{who} cluster", cluster),
+            blobs=self._guard(f"{who} blobs", stand_ins.blobs),
+            topic=self._guard(f"{who} topic", stand_ins.topic),
         )
+
+    def _exporter_clock(self) -> datetime:
+        return self.timeline.now() + self._skew
 
     def _pools_file(self) -> Source:
         """As a mounted file: looked at often, hence without a request each time."""
@@ -183,9 +242,18 @@ class VirtualSystem:
         return replace(
             host or HostOptions(keep_histories=False),
             seed=seed,
-            on_instance_end=self._ended,
+            on_violation=self.broken.append,
+            on_instance_end=self._ended_by(host),
             on_function_error=lambda name, error: self.errors.append((name, error)),
         )
+
+    def _ended_by(self, wishes: HostOptions | None) -> Callable[[Instance], None]:
+        def ended(instance: Instance) -> None:
+            self._ended(instance)
+            if wishes is not None:
+                wishes.on_instance_end(instance)
+
+        return ended
 
     def _ended(self, instance: Instance) -> None:
         self.chronicle.note("ended", instance.name, instance.id, instance.status.value, instance.output or "")
@@ -213,8 +281,8 @@ class VirtualSystem:
     def _tick(self) -> None:
         if self._pump is not None:
             self._pump.cancel()
-        due = self.exporter.tick(self.timeline.now())
-        self._pump = self.timeline.call_at(due, self._look) if due is not None else None
+        due = self.exporter.tick(self._exporter_clock())
+        self._pump = self.timeline.call_at(due - self._skew, self._look) if due is not None else None
 
     def _tidy_later(self) -> None:
         self.timeline.call_later(TIDY_EVERY.total_seconds(), self._tidy)

@@ -40,12 +40,22 @@ CAPACITY_CODES = frozenset(
         "OverconstrainedZonalAllocationRequest",
         "QuotaExceeded",
         "SkuNotAvailable",
+        "SubscriptionQuotaReached",
         "VMSizeNotSupported",
         "ZonalAllocationFailed",
     }
 )
+RIGHT_CODES = frozenset({"AuthorizationFailed", "LinkedAuthorizationFailed"})
 _QUOTA = re.compile(r"\bquota\b", re.IGNORECASE)
-_ACTION = re.compile(r"perform action '([^']+)' over scope '([^']+)'")
+# a linked scope is what the request refers to: a subnet to join, a security group, an image, an identity
+_ACTIONS = (
+    re.compile(r"perform action(?:\(s\))? '([^']+)' over scope '([^']+)'"),
+    re.compile(r"perform action(?:\(s\))? '([^']+)' on the linked scope(?:\(s\))? '([^']+)'"),
+)
+
+
+_NUMBERS = "Current Limit"
+_DEEPEST = 4
 
 
 @contextmanager
@@ -82,7 +92,7 @@ def from_answer(
         return Throttled(text, code=code, status=status, retry_after=retry_after)
     if capacity_missing(code, message):
         return CapacityMissing(text, code=code, status=status)
-    if status in {401, 403}:
+    if status in {401, 403} or code in RIGHT_CODES:
         return Refused(_named_right(doing, message, text), code=code, status=status)
     if status in {408, 500, 502, 503, 504}:
         return RetryLater(text, code=code, status=status, retry_after=retry_after)
@@ -96,16 +106,33 @@ def capacity_missing(code: str, message: str) -> bool:
 
 
 def error_of(body: object) -> tuple[str, str]:
-    """(code, message) of an ARM error body or a failed operation's; missing capacity may lie in the `details`."""
+    """(code, message) of an ARM error body or a failed operation's. What says most may lie in the `details`: missing
+    capacity, a missing right, or the numbers of a quota that AKS calls exceeded and compute counts."""
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return "", ""
-    code, message = str(error.get("code") or ""), str(error.get("message") or "")
-    for detail in error.get("details") or ():
-        inner = str(detail.get("code") or "") if isinstance(detail, dict) else ""
-        if capacity_missing(inner, str(detail.get("message") or "")) and not capacity_missing(code, message):
-            return inner, str(detail.get("message") or message)
-    return code, message
+    told = list(_told(error))
+    return max(told, key=_says)  # the outermost of those that say as much
+
+
+def _told(error: dict[str, Any], depth: int = 0) -> Iterator[tuple[str, str]]:
+    message = str(error.get("message") or "")
+    yield str(error.get("code") or ""), message
+    for detail in (error.get("details") or ()) if depth < _DEEPEST else ():
+        if isinstance(detail, dict):
+            yield from _told({"message": message, **detail}, depth + 1)
+
+
+def _says(told: tuple[str, str]) -> int:
+    code, message = told
+    if not capacity_missing(code, message):
+        return int(code in RIGHT_CODES)
+    return 3 if _NUMBERS in message else 2
+
+
+def message_of(code: str, message: str) -> str:
+    """Of a failed operation, whose error no status code says to be about rights."""
+    return _named_right(code, message, message) if code in RIGHT_CODES else message
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -127,7 +154,7 @@ def _without_answer(error: AzureError, doing: str) -> OutsideError:
 
 
 def _named_right(doing: str, message: str, text: str) -> str:
-    found = _ACTION.search(message)
+    found = next((found for action in _ACTIONS if (found := action.search(message))), None)
     return f"{doing}: the identity lacks {found[1]} on {found[2]}" if found else text
 
 

@@ -18,7 +18,7 @@ from azure.core.polling.base_polling import BadResponse, BadStatus
 from azure.core.rest import HttpResponse
 from azure.mgmt.core.polling.arm_polling import ARMPolling
 
-from shared.adapters.azure_errors import error_of, retry_after
+from shared.adapters.azure_errors import error_of, message_of, retry_after
 from shared.adapters.protocols import OperationStatus
 
 FINISHED = frozenset({"succeeded", "failed", "canceled"})
@@ -67,7 +67,7 @@ class OneShotPolling(ARMPolling):
         if status == "succeeded":
             return OperationStatus(done=True, ok=True)
         code, message = error_of(_json_of(response))
-        return OperationStatus(done=True, ok=False, code=code or status.capitalize(), message=message)
+        return OperationStatus(done=True, ok=False, code=code or status.capitalize(), message=message_of(code, message))
 
     def _request_status(self) -> None:
         try:

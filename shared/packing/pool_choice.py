@@ -134,8 +134,17 @@ def _barred(pool: Pool, failures: Sequence[FailureMemory], now: datetime) -> str
             return ""
         everywhere = [failure for failure in remembered if failure.zone in pool.zones]
     last = max(everywhere, key=lambda failure: failure.until)
-    what = " ".join(part for part in (pool.sku or pool.name, pool.priority.value) if part)
-    return f"RecentFailure: {last.code} for {what} until {last.until:%H:%M:%SZ}"
+    told = f"; {last.detail}" if last.detail else ""
+    return f"RecentFailure: {last.code} for {_what(last, pool)} until {last.until:%H:%M:%SZ}{told}"
+
+
+def _what(failure: FailureMemory, pool: Pool) -> str:
+    """What the failure speaks about, as far as it concerns the pool."""
+    if failure.quota:
+        return f"quota {failure.quota}"
+    if not (failure.sku or failure.pool or failure.priority) and failure.subscription:
+        return f"all of {failure.location or f'subscription {failure.subscription}'}"
+    return " ".join(part for part in (pool.sku or pool.name, pool.priority.value) if part)
 
 
 def open_zones(pool: Pool, failures: Sequence[FailureMemory], now: datetime) -> list[str]:
@@ -145,8 +154,11 @@ def open_zones(pool: Pool, failures: Sequence[FailureMemory], now: datetime) -> 
 
 
 def _concerns(failure: FailureMemory, pool: Pool) -> bool:
-    if failure.pool not in {"", pool.name}:
+    if failure.pool not in {"", pool.name} or not pool.lies_in(failure.subscription, failure.location):
         return False
+    if failure.quota:  # with numbers it is among the quotas: what is left of it may still be had
+        against = (failure.subscription, failure.location, failure.quota)
+        return failure.numbers is None and pool.counts_against(*against)
     return failure.sku in {"", pool.sku} and failure.priority in {None, pool.priority}
 
 

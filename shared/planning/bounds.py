@@ -10,7 +10,7 @@ from shared.model import Config, Ledger, Priority, Snapshot
 from shared.packing.allowance import JointLimit
 from shared.packing.pool_choice import PoolState
 from shared.planning.mix import MixState, mix_states
-from shared.planning.quota import QuotaLimit, quota_limits
+from shared.planning.quota import QuotaLimit, quota_limits, with_refusals
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def bounds_now(
     """The bounds of a plan that is made now."""
     pools = [state.pool for state in states]
     mixes = mix_states(config, pools, staying(snapshot, ledger, now)) if config.mixes else []
-    return Bounds(states, quota_limits(pools, ledger.usages), mixes)
+    return Bounds(states, quota_limits(pools, with_refusals(ledger.usages, ledger.failures, now)), mixes)
 
 
 def staying(snapshot: Snapshot, ledger: Ledger, now: datetime) -> dict[str, int]:

@@ -8,18 +8,18 @@ Azure itself has the last word.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.model import Pool, Priority, Usage
+from shared.model import FailureMemory, Pool, Usage, folded
 from shared.packing.allowance import JointLimit
 
 Json = dict[str, Any]
 
-TOTAL = "cores"
-SPOT = "lowPriorityCores"
 FRESH = timedelta(minutes=5)  # a reading this young is good enough for any plan
+SHORT = timedelta(minutes=1)  # but one that refuses somebody is asked for anew: quota may have been freed
+LAG = timedelta(minutes=1)
 STALE = timedelta(minutes=15)  # an older one says too little to refuse anybody by
 _WRITE_SOON = timedelta(minutes=2)  # between the decision and the write, and until Azure counts what was asked for
 
@@ -41,38 +41,39 @@ class QuotaLimit:
         return f"QuotaExceeded: {self.usage.name} {of} are short of the {cost} of a node"
 
 
-def vcpus_of(pool: Pool) -> int:
-    """What a node of the pool counts for: as the file says, or as many as its shape has."""
-    return pool.vcpus or -(-pool.shape.get("cpu", 0) // 1000)
-
-
-def counted(pool: Pool) -> tuple[str, ...]:
-    """The quotas that a node of the pool uses, by name."""
-    if pool.priority is Priority.SPOT:
-        return (SPOT,)
-    return (pool.quota_family, TOTAL) if pool.quota_family else (TOTAL,)
-
-
 def quota_limits(pools: Sequence[Pool], usages: Iterable[Usage]) -> list[QuotaLimit]:
     """The quotas that concern any of these pools."""
     found = []
     for usage in usages:
-        costs = tuple(vcpus_of(pool) if _concerns(usage, pool) else 0 for pool in pools)
+        costs = tuple(pool.cores if _concerns(usage, pool) else 0 for pool in pools)
         if any(costs):
             found.append(QuotaLimit(usage, JointLimit(costs, max(0, usage.limit - usage.used))))
     return found
 
 
 def _concerns(usage: Usage, pool: Pool) -> bool:
-    if pool.azure is None or _same(usage.name) not in map(_same, counted(pool)):
-        return False
-    at = (pool.azure.subscription, pool.azure.location)
-    return tuple(map(_same, at)) == tuple(map(_same, (usage.subscription, usage.location)))
+    return pool.counts_against(usage.subscription, usage.location, usage.name)
 
 
-def _same(name: str) -> str:
-    """Names without case and spaces: compute writes some families in both ways."""
-    return name.replace(" ", "").casefold()
+def with_refusals(usages: Iterable[Usage], failures: Iterable[FailureMemory], now: datetime) -> list[Usage]:
+    """The usages, with what Azure said of a quota when it refused: that is a reading too, until a newer one is there.
+
+    A reading of the same minute is none: compute's own list lags behind its refusals.
+    """
+    found = {_key(usage.subscription, usage.location, usage.name): usage for usage in usages}
+    for failure in failures:
+        if not failure.quota or failure.numbers is None or failure.since is None or failure.until <= now:
+            continue
+        key = _key(failure.subscription, failure.location, failure.quota)
+        known = found.get(key)
+        if known is None or known.read_at is None or known.read_at < failure.since + LAG:
+            limit, used = failure.numbers
+            found[key] = Usage(failure.subscription, failure.location, failure.quota, used, limit, failure.since)
+    return list(found.values())
+
+
+def _key(subscription: str, location: str, name: str) -> tuple[str, str, str]:
+    return folded(subscription), folded(location), folded(name)
 
 
 def usages_document(usages: Iterable[Usage], pools: Sequence[Pool], now: datetime) -> Json:
@@ -91,6 +92,12 @@ def usages_document(usages: Iterable[Usage], pools: Sequence[Pool], now: datetim
             if any(_concerns(usage, pool) for pool in pools)
         ],
     }
+
+
+def refuses(document: Mapping[str, Any], pools: Sequence[Pool]) -> bool:
+    """Whether a stored reading leaves some pool not even one node."""
+    usages = [Usage(**entry) for entry in document.get("usages", ())]
+    return any(_concerns(usage, pool) and usage.limit - usage.used < pool.cores for usage in usages for pool in pools)
 
 
 def age_of(document: Mapping[str, Any], now: datetime) -> timedelta:
@@ -116,5 +123,5 @@ def known_usages(
             asked[growth["pool"]] = asked.get(growth["pool"], 0) + growth["add"]
     for entry in document["usages"]:
         usage = Usage(**entry)
-        more = sum(asked.get(pool.name, 0) * vcpus_of(pool) for pool in pools if _concerns(usage, pool))
-        yield Usage(**{**entry, "used": usage.used + more})
+        more = sum(asked.get(pool.name, 0) * pool.cores for pool in pools if _concerns(usage, pool))
+        yield replace(usage, used=usage.used + more, read_at=datetime.fromisoformat(document["read_at"]))

@@ -60,15 +60,16 @@ def remember_failure(ledger: ClusterLedger, order: Json) -> Json:
     """Azure's refusals, one entry per scope: the longer memory stays."""
     for entry in order.get("failures", ()):
         same = [known for known in ledger.failures if _scope(known) == _scope(entry)]
-        if any(moment(known["until"]) >= moment(entry["until"]) for known in same):
-            continue
+        if not entry.get("quota") and any(moment(known["until"]) >= moment(entry["until"]) for known in same):
+            continue  # of a quota the newer numbers count
         ledger.failures = [known for known in ledger.failures if _scope(known) != _scope(entry)]
         ledger.failures = [*ledger.failures, entry][-FAILURE_LIMIT:]
     return {"ok": True}
 
 
-def _scope(entry: Json) -> tuple[str, str, str, str]:
-    return entry["sku"], entry["zone"], entry["priority"], entry.get("pool", "")
+def _scope(entry: Json) -> tuple[str, ...]:
+    place = (entry.get(name, "") for name in ("pool", "subscription", "location", "quota"))
+    return entry["sku"], entry["zone"], entry["priority"], *place
 
 
 def growth_waits(ledger: ClusterLedger, pool: str, now: str) -> bool:

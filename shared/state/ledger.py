@@ -6,7 +6,7 @@ passed: counted too long it delays a purchase, forgotten too early it buys twice
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -215,12 +215,19 @@ def _cooling(view: Json, now: datetime) -> dict[str, str]:
 def _memory(entry: Json) -> FailureMemory:
     priority = Priority(entry["priority"]) if entry["priority"] else None
     until = moment(entry["until"])
-    return FailureMemory(entry["sku"], entry["zone"], priority, entry["code"], until, entry.get("pool", ""))
+    known = FailureMemory(entry["sku"], entry["zone"], priority, entry["code"], until, entry.get("pool", ""))
+    more = {name: entry[name] for name in _TEXTS if entry.get(name)}
+    numbers = tuple(entry["numbers"]) if entry.get("numbers") else None
+    since = moment(entry["since"]) if entry.get("since") else None
+    return replace(known, **more, numbers=numbers, since=since)
+
+
+_TEXTS = ("subscription", "location", "quota", "detail")  # of a failure, written where they say something
 
 
 def failure_entry(memory: FailureMemory) -> Json:
     """A failure as orders and the state carry it."""
-    return {
+    entry: Json = {
         "sku": memory.sku,
         "zone": memory.zone,
         "priority": memory.priority.value if memory.priority else "",
@@ -228,6 +235,10 @@ def failure_entry(memory: FailureMemory) -> Json:
         "until": stamp(memory.until),
         "pool": memory.pool,
     }
+    entry |= {name: text for name in _TEXTS if (text := getattr(memory, name))}
+    if memory.numbers is not None and memory.since is not None:
+        entry |= {"numbers": list(memory.numbers), "since": stamp(memory.since)}
+    return entry
 
 
 def lesson_entry(lesson: Learnt) -> Json:

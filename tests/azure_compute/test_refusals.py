@@ -62,6 +62,35 @@ def test_a_missing_right_is_named() -> None:
     )
 
 
+@pytest.mark.parametrize("status", [400, 401, 403, 409])
+def test_a_right_that_lacks_on_what_the_request_refers_to_is_named(status: int) -> None:
+    message = (
+        "The client 'x' with object id 'y' has permission to perform action 'Microsoft.Compute/virtualMachines/write'"
+        " on scope '/subscriptions/s/vm'; however, it does not have permission to perform action(s)"
+        " 'Microsoft.Network/virtualNetworks/subnets/join/action' on the linked scope(s) '/subscriptions/s/subnets/a'."
+    )
+    error = from_answer(status, "LinkedAuthorizationFailed", message, doing="creating VM a")
+    assert type(error) is Refused
+    assert str(error) == (
+        "creating VM a: the identity lacks Microsoft.Network/virtualNetworks/subnets/join/action on"
+        " /subscriptions/s/subnets/a"
+    )
+
+
+def test_the_numbers_of_a_quota_are_found_below_what_aks_calls_it() -> None:
+    told = "exceeding approved standardDSv5Family Cores quota. Current Limit: 8, Current Usage: 8"
+    inner = {"code": "OperationNotAllowed", "message": told}
+    wrapped = {"code": "QuotaExceeded", "message": "Quota was exceeded.", "details": [inner]}
+    assert error_of({"error": wrapped}) == ("OperationNotAllowed", told)
+    deeper = {"code": "ScaleFailed", "message": "no", "details": [{"code": "x", "details": [wrapped]}]}
+    assert error_of({"error": deeper}) == ("OperationNotAllowed", told)
+
+
+def test_an_error_without_anything_better_inside_is_told_as_it_is() -> None:
+    body = {"error": {"code": "InvalidParameter", "message": "size", "details": [{"code": "x", "message": "y"}]}}
+    assert error_of(body) == ("InvalidParameter", "size")
+
+
 def test_missing_capacity_is_found_inside_the_details() -> None:
     body = {
         "error": {"code": "DeploymentFailed", "message": "x", "details": [{"code": "AllocationFailed", "message": "y"}]}

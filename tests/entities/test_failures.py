@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from shared.model import Mode, Pool, PoolKind, Priority
-from shared.state.failures import failure_memory
+from shared.model import AzureScope, FailureMemory, Mode, Pool, PoolKind, Priority
+from shared.state.failures import RULES, failure_memory
+from shared.state.ledger import failure_entry, planning_ledger
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 SPOT = Pool(
@@ -72,24 +74,122 @@ def test_a_constraint_over_all_zones_is_remembered_for_all_of_them() -> None:
     assert memory.zone == ""
 
 
+LIMIT_0 = "exceeding approved {} quota. Current Limit: 0, Current Usage: 0, Additional Required: 4"
+LIMIT_8 = (
+    "exceeding approved {} quota. Additional details - Location: x, Current Limit: 8, Current Usage: 6, Additional"
+)
+HOUR, BRIEF, HALF = 60, 3, 30
+SIZE, POOL, QUOTA, REGION, SUBSCRIPTION, NOTHING = "size", "pool", "quota", "region", "subscription", ""
+
+OVERLAPS = (
+    "OperationPreempted",
+    "TooManyRequests",
+    "Conflict",
+    "ConcurrentOperation",
+    "OperationInProgress",
+    "AnotherOperationInProgress",
+    "PreconditionFailed",
+    "SagaLost",
+)
+TABLE = [
+    # code, message, what it rules out, minutes for Spot, minutes on demand
+    ("SkuNotAvailable", "", SIZE, HOUR, 23 * HOUR),
+    ("AllocationFailed", "", SIZE, HOUR, HOUR),
+    ("ZonalAllocationFailed", "", SIZE, HOUR, HOUR),
+    ("OverconstrainedZonalAllocationRequest", "", SIZE, HOUR, HOUR),
+    ("OverconstrainedAllocationRequest", "", SIZE, HOUR, HOUR),
+    ("VMSizeNotSupported", "", SIZE, 23 * HOUR, 23 * HOUR),
+    ("OperationNotAllowed", LIMIT_0.format("LowPriorityCores"), QUOTA, HOUR, HOUR),
+    ("OperationNotAllowed", LIMIT_8.format("standardDSv5Family Cores"), QUOTA, 10, 10),
+    ("OperationNotAllowed", LIMIT_8.format("Total Regional Cores"), QUOTA, 10, 10),
+    ("QuotaExceeded", LIMIT_8.format("LowPriorityCores"), QUOTA, 10, 10),
+    ("SubscriptionQuotaReached", LIMIT_8.format("LowPriorityCores"), QUOTA, HOUR, HOUR),
+    ("QuotaExceeded", "no more of these", SIZE, 10, 10),
+    ("OperationNotAllowed", "the set is marked for deletion", POOL, 5, 5),
+    ("LocationNotAvailableForResourceType", "", REGION, HOUR, HOUR),
+    ("RegionDoesNotAllowProvisioning", "", REGION, HOUR, HOUR),
+    ("SubscriptionNotFound", "", SUBSCRIPTION, HOUR, HOUR),
+    ("MissingSubscriptionRegistration", "", SUBSCRIPTION, HOUR, HOUR),
+    ("ReadOnlyDisabledSubscription", "", SUBSCRIPTION, HOUR, HOUR),
+    *(
+        (code, "", POOL, minutes, minutes)
+        for minutes, codes in {
+            BRIEF: (
+                "NetworkingInternalOperationError InternalOperationError InternalExecutionError InternalServerError "
+                "ServiceUnavailable VMStartTimedOut OperationTimedOut"
+            ),
+            HALF: (
+                "InvalidParameter InvalidResourceReference BadRequest RequestDisallowedByPolicy ScopeLocked "
+                "MarketplacePurchaseEligibilityFailed AuthorizationFailed LinkedAuthorizationFailed "
+                "OSProvisioningTimedOut OSProvisioningClientError OSProvisioningInternalError "
+                "VMExtensionProvisioningError VMExtensionProvisioningTimeout NodeNeverJoined DevicesNeverAppeared"
+            ),
+            10: "NotFound ResourceNotFound ParentResourceNotFound ResourceGroupNotFound PlacementGroupFull",
+            5: "PoolIsFull InstancesMissing BadWeather",
+        }.items()
+        for code in codes.split()
+    ),
+    *((code, "", NOTHING, 0, 0) for code in OVERLAPS),
+]
+HERE = AzureScope("s", "g", "westeurope")
+
+
+def _ruled_out(memory: FailureMemory | None) -> str:
+    if memory is None:
+        return NOTHING
+    if memory.quota:
+        return QUOTA
+    if memory.pool:
+        return POOL
+    if memory.sku:
+        return SIZE
+    return REGION if memory.location else SUBSCRIPTION
+
+
+@pytest.mark.parametrize(("code", "message", "what", "spot", "regular"), TABLE)
+def test_each_code_rules_out_what_the_table_says(code: str, message: str, what: str, spot: int, regular: int) -> None:
+    for pool, minutes in ((replace(SPOT, azure=HERE), spot), (replace(REGULAR, azure=HERE), regular)):
+        memory = failure_memory(code, message, pool, NOW)
+        assert _ruled_out(memory) == what
+        assert memory is None or memory.until == NOW + timedelta(minutes=minutes)
+
+
+def test_the_table_leaves_out_no_code() -> None:
+    assert {row[0] for row in TABLE} - {"OperationNotAllowed", "BadWeather"} == set(RULES)
+
+
+def test_the_page_tells_of_each_code() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "azure-errors.md").read_text()
+    assert [code for code in RULES if f"`{code}`" not in page and code != "SagaLost"] == []
+
+
 @pytest.mark.parametrize(
-    ("message", "sku", "priority", "minutes"),
+    ("name", "quota"),
     [
-        ("exceeding approved LowPriorityCores quota. Current Limit: 10, Current Usage: 8", "", Priority.SPOT, 10),
-        ("exceeding approved Total Regional Cores quota. Current Limit: 0, Current Usage: 0", "", None, 60),
-        (
-            "exceeding approved standardDSv5Family Cores quota. Current Limit: 8",
-            "Standard_D4s_v5",
-            Priority.REGULAR,
-            10,
-        ),
+        ("LowPriorityCores", "lowPriorityCores"),
+        ("Total Regional Cores", "cores"),
+        ("standardDSv5Family Cores", "standardDSv5Family"),
     ],
 )
-def test_a_quota_is_read_from_its_message(message: str, sku: str, priority: Priority | None, minutes: int) -> None:
-    memory = failure_memory("OperationNotAllowed", message, REGULAR, NOW)
+def test_a_quota_is_read_from_its_message_with_its_numbers(name: str, quota: str) -> None:
+    message = f"setting capacity: OperationNotAllowed: {LIMIT_8.format(name)}"
+    memory = failure_memory("OperationNotAllowed", message, replace(REGULAR, azure=HERE), NOW)
     assert memory is not None
-    assert (memory.sku, memory.priority) == (sku, priority)
-    assert memory.until == NOW + timedelta(minutes=minutes)
+    assert (memory.quota, memory.numbers, memory.since) == (quota, (8, 6), NOW)
+    assert (memory.subscription, memory.location) == ("s", "westeurope")
+
+
+def test_a_missing_right_is_remembered_by_its_name() -> None:
+    message = "creating VM: the identity lacks Microsoft.Network/virtualNetworks/subnets/join/action on /x/subnets/a"
+    memory = failure_memory("LinkedAuthorizationFailed", message, SPOT, NOW)
+    assert memory is not None
+    assert memory.detail == message.removeprefix("creating VM: ")
+
+
+@pytest.mark.parametrize("memory", [failure_memory(row[0], row[1], replace(SPOT, azure=HERE), NOW) for row in TABLE])
+def test_a_memory_travels_whole(memory: FailureMemory | None) -> None:
+    if memory is not None:
+        assert planning_ledger({"failures": [failure_entry(memory)]}).failures == (memory,)
 
 
 @pytest.mark.parametrize("code", ["OperationPreempted", "TooManyRequests", "Conflict"])

@@ -112,3 +112,38 @@ def test_an_operation_that_was_preempted_is_judged_by_its_instances() -> None:
     stage.say(seconds=240)
     assert len(stage.bound()) == 2
     assert stage.machines()["regular"] == 0
+
+
+def test_a_quota_that_others_used_up_since_it_was_read_is_bought_to_its_end_and_the_rest_elsewhere() -> None:
+    stage = Stage()
+    quota = stage.stand.arm.cloud.quota
+    quota.set_limit("lowPriorityCores", 100)
+    stage.submit(1, cpu="100m", prefix="first")
+    stage.run(2)
+    stage.say(seconds=60)
+    assert stage.machines() == {"spot": 1, "regular": 0}
+    quota.set_limit("lowPriorityCores", 12)
+    stage.submit(4)
+    stage.run(2)
+    stage.say(seconds=240)
+    assert stage.machines() == {"spot": 3, "regular": 1}
+    assert len(stage.bound()) == 5
+
+
+def test_a_right_that_lacks_is_named_and_not_tried_again() -> None:
+    message = (
+        "The client 'x' has permission to perform action 'Microsoft.Compute/virtualMachineScaleSets/write' on scope"
+        " 'y'; however, it does not have permission to perform action(s)"
+        " 'Microsoft.Network/virtualNetworks/subnets/join/action' on the linked scope(s) '/subscriptions/s/subnets/a' (respectively) or the linked scope(s) are invalid."
+    )
+    stage = Stage()
+    refusal = Fault("scale_set.update", code="LinkedAuthorizationFailed", message=message, times=None, status=403)
+    stage.stand.arm.faults.add(refusal)
+    stage.submit(1)
+    stage.run(2)
+    stage.say(seconds=900)
+    writes = [path for method, path in stage.arm.writes if method == "PATCH"]
+    assert len(writes) == 2, "one try for each pool"
+    (unserved,) = stage.document("latest.json")["unserved"]
+    lacking = "the identity lacks Microsoft.Network/virtualNetworks/subnets/join/action on /subscriptions/s/subnets/a"
+    assert all(reason.endswith(lacking) for reason in unserved["reasons"].values())

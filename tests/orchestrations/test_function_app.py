@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 NAMES = {
     "eventGridTrigger": {"ingest"},
     "timerTrigger": {"maintenance"},
-    "httpTrigger": {"status"},
+    "httpTrigger": {"status", "pause", "resume"},
     "entityTrigger": {"cluster", "request_budget"},
 }
 ORCHESTRATIONS = {

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.model import Headroom, Mix, PlacementGroups, Priority, Upcoming, Usage
+from shared.model import AzureScope, FailureMemory, Headroom, Mix, PlacementGroups, Priority, Upcoming, Usage
 from shared.planning.plan import plan
-from shared.planning.quota import counted, vcpus_of
 from tests.builders import NOTHING, NOW, Ledger, bound, config, idle, node, pods, pool, shape, snapshot, timedelta
 
 POD = shape(cpu=3000)  # one to a node of the builders' pools
@@ -40,6 +39,54 @@ def test_a_quota_holds_for_all_pools_that_count_against_it():
     assert made.unserved[0].reasons == dict.fromkeys(
         ("one", "two"), "QuotaExceeded: f 2 of 24 vCPUs left are short of the 4 of a node"
     )
+
+
+def refused(limit, used, quota="cores", ago=0.0, **more):
+    """What a refusal for lack of quota is remembered as."""
+    since, numbers = NOW - timedelta(minutes=ago), None if limit is None else (limit, used)
+    place = {"subscription": "subscription", "location": "westeurope", "quota": quota}
+    return FailureMemory(
+        "", "", None, "OperationNotAllowed", LATER, **{**place, "numbers": numbers, "since": since, **more}
+    )
+
+
+def test_a_refusal_that_tells_how_much_is_left_lets_that_much_be_bought():
+    made = planned(pods("a", 5, POD), pools=[REGULAR], ledger=Ledger(failures=(refused(24, 16),)))
+    assert added(made) == {"regular": 2}
+    assert left(made) == 3
+
+
+def test_quota_that_was_freed_after_a_refusal_counts_as_soon_as_it_is_read():
+    old, new = (replace(usage("cores", 0, 24), read_at=NOW - timedelta(minutes=ago)) for ago in (3, 0))
+    spent = refused(24, 24, ago=2)
+    assert added(planned(pods("a", 1, POD), pools=[REGULAR], ledger=Ledger(failures=(spent,), usages=(old,)))) == {}
+    freed = Ledger(failures=(spent,), usages=(new,))
+    assert added(planned(pods("a", 1, POD), pools=[REGULAR], ledger=freed)) == {"regular": 1}
+
+
+def test_a_refusal_without_numbers_rules_out_all_that_count_against_the_quota_and_nobody_else():
+    far = replace(pool("far", price=0.3), azure=AzureScope("subscription", "group", "northeurope"))
+    made = planned(pods("a", 1, POD), pools=[REGULAR, far], ledger=Ledger(failures=(refused(None, None),)))
+    assert added(made) == {"far": 1}
+    made = planned(pods("a", 1, POD), pools=[REGULAR], ledger=Ledger(failures=(refused(None, None),)))
+    reason = "RecentFailure: OperationNotAllowed for quota cores until 12:05:00Z"
+    assert made.unserved[0].reasons == {"regular": reason}
+
+
+@pytest.mark.parametrize(
+    ("where", "bought"),
+    [
+        ({"subscription": "subscription", "location": "westeurope"}, {"far": 1}),
+        ({"subscription": "subscription"}, {"foreign": 1}),
+        ({"subscription": "another"}, {"regular": 1}),
+    ],
+)
+def test_a_refusal_of_a_region_or_a_subscription_rules_out_all_pools_there(where, bought):
+    far = replace(pool("far", price=0.3), azure=AzureScope("subscription", "group", "northeurope"))
+    foreign = replace(pool("foreign", price=0.4), azure=AzureScope("elsewhere", "group", "westeurope"))
+    closed = FailureMemory("", "", None, "ReadOnlyDisabledSubscription", LATER, **where)
+    pools = [REGULAR, pool("second", price=0.25), far, foreign]
+    assert added(planned(pods("a", 1, POD), pools=pools, ledger=Ledger(failures=(closed,)))) == bought
 
 
 def test_spot_counts_against_its_own_quota_alone():
@@ -228,7 +275,7 @@ def test_no_plan_exceeds_a_maximum_or_a_quota_or_breaks_a_mix(cluster):
     for each in config_.pools:
         assert bought[each.name] <= max(0, each.maximum - there[each.name])
     for known in ledger.usages:
-        cores = sum(bought[each.name] * vcpus_of(each) for each in config_.pools if known.name in counted(each))
+        cores = sum(bought[each.name] * each.cores for each in config_.pools if known.name in each.quotas)
         assert cores <= max(0, known.limit - known.used)
     (mix,) = config_.mixes
     spots, regulars = (

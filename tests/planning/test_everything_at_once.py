@@ -29,7 +29,6 @@ from shared.names import RETIRE_OPERATION_ANNOTATION, RETIRING_TAINT, STARTING_T
 from shared.packing.allocation import Effort
 from shared.planning.explaining import explain
 from shared.planning.plan import plan
-from shared.planning.quota import counted, vcpus_of
 from shared.planning.replacing import with_replacements
 from shared.wire.snapshot_codec import decode, encode
 from tests.builders import GPU, NOW, Ledger, bound, config, needs, node, pods, pool, shape, timedelta
@@ -222,7 +221,7 @@ def _bounded(whole, settings, ledger, made):
         if bought[each.name] > max(0, each.ceiling - there[each.name]):
             yield f"{each.name} above its maximum"
     for usage in ledger.usages:
-        cores = sum(bought[each.name] * vcpus_of(each) for each in settings.pools if usage.name in counted(each))
+        cores = sum(bought[each.name] * each.cores for each in settings.pools if usage.name in each.quotas)
         if cores > max(0, usage.limit - usage.used):
             yield f"{usage.name} above its quota"
     gone = Counter(each.pool for each in made.retirements)

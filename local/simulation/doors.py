@@ -1,0 +1,110 @@
+"""Before the doors of Functions host and exporter: requests fail by chance, and the host dies between two writes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from typing import Protocol
+
+from local.kube.faults import Fault
+from local.simulation.trouble import ClusterTrouble, Crash
+from local.system.lifetime import HostCrash
+from local.timeline import Timeline
+from local.web import Handler, Request, Response
+
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Crashes:
+    """When the host dies next. Asked around every write that it makes."""
+
+    def __init__(self, timeline: Timeline, crashes: Sequence[Crash], probes: Counter[str]) -> None:
+        self._timeline, self._probes = timeline, probes
+        self._begun = timeline.now()
+        self._due = sorted(crashes, key=lambda crash: crash.at, reverse=True)
+        self._skipped = 0
+
+    def end(self) -> None:
+        """No more of them."""
+        self._due.clear()
+
+    def pass_by(self, place: str, *, before: bool) -> None:
+        """Raises HostCrash when this is where the next one is due."""
+        if not self._due:
+            return
+        crash = self._due[-1]
+        if crash.place != place or crash.before != before:
+            return
+        if (self._timeline.now() - self._begun).total_seconds() < crash.at:
+            return
+        if self._skipped < crash.skip:
+            self._skipped += 1
+            return
+        self._skipped = 0
+        self._due.pop()
+        where = f"{'before' if before else 'after'} {place}"
+        self._probes[f"crash {where}"] += 1
+        raise HostCrash(where, crash.down_for)
+
+
+class Trouble:
+    """Chance between a client and the API server. `open` holds what may happen now."""
+
+    def __init__(self, draw: Random, probes: Counter[str]) -> None:
+        self._draw, self._probes = draw, probes
+        self.open: list[ClusterTrouble] = []
+
+    def strike(self, who: str) -> ClusterTrouble | None:
+        """What this request suffers, if anything."""
+        for trouble in self.open:
+            if trouble.who == who and self._draw.random() < trouble.probability:
+                self._probes[f"cluster {trouble.status} {'after' if trouble.after else 'instead'}"] += 1
+                return trouble
+        return None
+
+
+class TroubledDoor:
+    """Requests of `who` fail as `trouble` has it."""
+
+    def __init__(self, inner: Handler, who: str, trouble: Trouble) -> None:
+        self._inner, self._who, self._trouble = inner, who, trouble
+
+    def handle(self, request: Request) -> Response:
+        """See `Handler.handle`."""
+        struck = self._trouble.strike(self._who) if self._trouble.open else None
+        if struck is None:
+            return self._inner.handle(request)
+        if struck.after:
+            self._inner.handle(request)
+        return Fault(code=struck.status, retry_after=1 if struck.status == 429 else 0).problem().response()
+
+
+class PassBy(Protocol):
+    """Asked around every write of the host's; raises HostCrash."""
+
+    def __call__(self, place: str, *, before: bool) -> None: ...  # noqa: D102 - see above
+
+
+class MortalDoor:
+    """Writes through it may be the last thing that the host does."""
+
+    def __init__(self, inner: Handler, place: str, pass_by: PassBy) -> None:
+        self._inner, self._place, self._pass_by = inner, place, pass_by
+
+    def handle(self, request: Request) -> Response:
+        """See `Handler.handle`. Raises HostCrash."""
+        if request.method in _READS:
+            return self._inner.handle(request)
+        self._pass_by(self._place, before=True)
+        response = self._inner.handle(request)
+        if response.status < 400:
+            self._pass_by(self._place, before=False)
+        return response
+
+
+def guarded(door: str, inner: Handler, pass_by: PassBy, trouble: Trouble) -> Handler:
+    """See `local.system.virtual.Guard`."""
+    who, _, place = door.partition(" ")
+    found = TroubledDoor(inner, who, trouble) if place == "cluster" else inner
+    return MortalDoor(found, place, pass_by) if who == "functions" else found

@@ -1,0 +1,335 @@
+"""Plays a world: busy and broken first, then without faults until it has settled, then without work until it is empty.
+
+After the faults have ended, what people asked for must be served, or rightly not; after the people have gone, every
+pool must be back at its minimum, and nothing of all that may be left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from math import ceil
+
+import orjson
+
+from local.arm.faults import Fault
+from local.arm.pools import vm_template
+from local.checker.evidence import Evidence
+from local.checker.rules import (
+    check,
+    evictions_are_allowed,
+    never_above_maximum,
+    nobody_waits_in_vain,
+    nodes_go_empty,
+    nodes_without_vm,
+    volumes_survive,
+)
+from local.durable.model import Instance
+from local.durable.replay import ReplayMismatch, replay_prefixes
+from local.event_grid import EventFaults
+from local.functions_host import HostOptions
+from local.kube.kinds import DEPLOYMENT, NODE, POD
+from local.kube.objects import is_finished
+from local.randomness import stream
+from local.simulation.doors import Crashes, Trouble, guarded
+from local.simulation.journal import MemoryJournal
+from local.simulation.trouble import ArmTrouble, ClusterTrouble
+from local.simulation.volumes import Volumes
+from local.simulation.workload import BUDGETS, DEPLOYMENTS, FINALIZER, Deed
+from local.simulation.worlds import World
+from local.system.stand_ins import Behaviour
+from local.system.virtual import VirtualSystem
+from local.web import Handler, Request
+from shared.model import PoolKind
+from shared.names import CONFIG_CONTAINER
+
+STEP = timedelta(seconds=20)
+CHECK_EVERY = timedelta(minutes=10)
+SETTLE = timedelta(hours=3)
+"""Until everything is served when nothing fails any more: the longest memory of a failure, a boot and two sweeps."""
+GO_HOME = timedelta(hours=3)
+"""Until everything is gone: idle time, drains, and leftovers that must be seen twice, half an hour apart."""
+PLENTY = 1_000_000
+_STANDING = (never_above_maximum, volumes_survive, evictions_are_allowed, nodes_go_empty)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a world. `hours` are virtual; `pods` and `nodes` count all there ever were."""
+
+    seed: int
+    digest: str
+    violations: tuple[str, ...]
+    probes: Counter[str] = field(default_factory=Counter)
+    hours: float = 0.0
+    pods: int = 0
+    nodes: int = 0
+
+
+def play(world: World, listen: Callable[[float, str, tuple[str | bytes, ...]], None] | None = None) -> Outcome:
+    """Play a world to its end; `listen` hears of everything that happens."""
+    return Run(world, listen).play()
+
+
+class Run:
+    """One world under way."""
+
+    def __init__(
+        self, world: World, listen: Callable[[float, str, tuple[str | bytes, ...]], None] | None = None
+    ) -> None:
+        self.world, self.probes = world, Counter[str]()
+        self._found: dict[str, None] = {}
+        self._draw = stream(world.seed, "driver")
+        self._replays = stream(world.seed, "replays")
+        self.trouble = Trouble(stream(world.seed, "cluster trouble"), self.probes)
+        self._crashes: Crashes | None = None
+        self._armed: list[Fault] = []
+        self.system = self._system()
+        self.system.chronicle.listener = listen
+        self._crashes = Crashes(self.system.timeline, world.crashes, self.probes)
+        self.begun = self.system.timeline.now()
+        self._checked = self.begun
+        self._templates()
+        self.volumes = Volumes(self.system, world.volumes, world.detach, stream(world.seed, "volumes"), self.probes)
+        self._plan()
+
+    def play(self) -> Outcome:
+        """All three acts."""
+        self._until(lambda: self._seconds() >= self.world.busy, timedelta(seconds=self.world.busy))
+        self._calm_down()
+        if not self._until(self._served, SETTLE):
+            self._note(f"settling: not within {SETTLE} after the last fault")
+            self._note(*nobody_waits_in_vain(self._evidence()))
+        self._go_home()
+        self._until(self._empty, GO_HOME)
+        self._judge()
+        return self._outcome()
+
+    # Making it
+
+    def _system(self) -> VirtualSystem:
+        world = self.world
+        behaviour = Behaviour(
+            arm=world.latencies, boot=world.boot, cluster=world.timing, events=world.events, flexible=world.flexible
+        )
+        host = HostOptions(
+            latencies=world.hops,
+            faults=world.host,
+            extended_sessions=0.8,
+            on_instance_end=self._on_instance_end,
+        )
+        journal = MemoryJournal(partial(self._pass_by, before=True), partial(self._pass_by, before=False))
+        return VirtualSystem(
+            world.text,
+            seed=world.seed,
+            behaviour=behaviour,
+            host=host,
+            journal=journal,
+            guard=self._guarded,
+            exporter_skew=world.skew,
+            direct_blobs=True,
+        )
+
+    def _pass_by(self, place: str = "journal", *, before: bool) -> None:
+        if self._crashes is not None:
+            self._crashes.pass_by(place, before=before)
+
+    def _guarded(self, door: str, inner: Handler) -> Handler:
+        return guarded(door, inner, self._pass_by, self.trouble)
+
+    def _templates(self) -> None:
+        """Bodies of single VMs, where the app looks for them."""
+        stand_ins = self.system.stand_ins
+        for pool in stand_ins.config.pools:
+            if pool.kind is PoolKind.VM:
+                body = orjson.dumps(vm_template(pool))
+                kind = {"x-ms-blob-type": "BlockBlob"}
+                stand_ins.blobs.handle(Request("PUT", f"/{CONFIG_CONTAINER}/{pool.template}", {}, kind, body))
+
+    def _plan(self) -> None:
+        later = self.system.timeline.call_later
+        for deed in self.world.deeds:
+            later(deed.at, partial(self._do, deed))
+        for arm in self.world.arm:
+            later(arm.at, partial(self._arm_fails, arm))
+        for cluster in self.world.cluster:
+            later(cluster.at, partial(self._cluster_fails, cluster))
+
+    # What happens in it
+
+    def _do(self, deed: Deed) -> None:
+        arm = self.system.stand_ins.arm
+        self.probes[f"deed {deed.doing}"] += 1
+        match deed.doing:
+            case "create":
+                self._send("POST", deed.path, deed.body)
+            case "delete":
+                self._send("DELETE", deed.path)
+            case "patch":
+                self._send("PATCH", deed.path, deed.body)
+            case "preempt":
+                self._preempt((deed.body or {})["share"], deed.number)
+            case "cordon":
+                self._cordon()
+            case "quota":
+                arm.cloud.quota.set_limit(deed.name, int(deed.number))
+            case "stock":
+                arm.set_stock(int(deed.number), **(deed.body or {}))
+            case "throttle":
+                arm.set_throttle(reads=(30.0, 3.0), writes=(5.0, deed.number))
+
+    def _preempt(self, share: float, notice: float) -> None:
+        truth = self.system.stand_ins.arm.truth
+        spot = [vm.computer_name for vm in truth.live_vms() if vm.spot and vm.deleting_at is None]
+        for node in self._draw.sample(spot, k=min(len(spot), ceil(share * len(spot)))):
+            if self.system.stand_ins.preempt(node, notice) is not None:
+                self.probes["spot eviction"] += 1
+
+    def _cordon(self) -> None:
+        nodes = [node for node in self.system.stand_ins.cluster.store.all(NODE) if not node.spec.get("unschedulable")]
+        if nodes:
+            node = self._draw.choice(nodes)
+            self._send("PATCH", f"/api/v1/nodes/{node.name}", {"spec": {"unschedulable": True}})
+            self.probes["administrator's cordon"] += 1
+
+    def _arm_fails(self, trouble: ArmTrouble) -> None:
+        faults = self.system.stand_ins.arm.faults
+        fault = Fault(
+            trouble.operation,
+            code=trouble.code or "InternalServerError",
+            stage=trouble.stage,
+            times=None,
+            probability=trouble.probability,
+            partial=trouble.partial,
+            seconds=trouble.seconds,
+            retry_after=trouble.retry_after,
+        )
+        self._armed.append(faults.add(fault))
+        left = trouble.until - trouble.at
+        self.system.timeline.call_later(left, lambda: faults.remove(fault))
+
+    def _cluster_fails(self, trouble: ClusterTrouble) -> None:
+        self.trouble.open.append(trouble)
+        left = trouble.until - trouble.at
+        self.system.timeline.call_later(left, lambda: self._cluster_recovers(trouble))
+
+    def _cluster_recovers(self, trouble: ClusterTrouble) -> None:
+        self.trouble.open = [other for other in self.trouble.open if other is not trouble]
+
+    # Calm
+
+    def _calm_down(self) -> None:
+        """Every fault ends, and whoever held something lets go."""
+        stand_ins = self.system.stand_ins
+        for fault in self._armed:
+            stand_ins.arm.faults.remove(fault)
+        self.trouble.open.clear()
+        if self._crashes is not None:
+            self._crashes.end()
+        stand_ins.arm.cloud.throttle = None
+        stand_ins.arm.cloud.stocks.clear()
+        for name in stand_ins.arm.cloud.quota.limits():
+            stand_ins.arm.cloud.quota.set_limit(name, PLENTY)
+        stand_ins.topic.options = replace(stand_ins.topic.options, faults=EventFaults())
+        for node in list(stand_ins.cluster.store.all(NODE)):
+            if node.spec.get("unschedulable") and "sluice.io/retire-operation" not in node.annotations:
+                self._send("PATCH", f"/api/v1/nodes/{node.name}", {"spec": {"unschedulable": None}})
+        for pod in list(stand_ins.cluster.store.all(POD)):
+            self._release(pod.name, held=FINALIZER in (pod.metadata.get("finalizers") or ()))
+
+    def _release(self, name: str, *, held: bool) -> None:
+        if held:
+            path = f"/api/v1/namespaces/default/pods/{name}"
+            self._send("PATCH", path, {"metadata": {"finalizers": None}})
+
+    def _served(self) -> bool:
+        """Whether everybody who can be served is, and nothing is under way."""
+        if self.system.running():
+            return False
+        return not any(True for _ in nobody_waits_in_vain(self._evidence()))
+
+    def _go_home(self) -> None:
+        store = self.system.stand_ins.cluster.store
+        for deployment in list(store.all(DEPLOYMENT)):
+            self._send("DELETE", f"{DEPLOYMENTS}/{deployment.name}")
+        self._send("DELETE", BUDGETS)
+        for pod in list(store.all(POD)):
+            if not pod.spec.get("nodeName") and not is_finished(pod):
+                self._send("DELETE", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
+
+    def _empty(self) -> bool:
+        if not self.system.settled():
+            return False
+        leaks = self.system.stand_ins.arm.truth.leaks()
+        return not leaks.nics and not leaks.disks and not nodes_without_vm(self._evidence())
+
+    # Judging it
+
+    def _until(self, done: Callable[[], bool], within: timedelta) -> bool:
+        end = self.system.timeline.now() + within
+        while not done():
+            if self.system.timeline.now() >= end:
+                return False
+            self.system.run_for(STEP)
+            if self.system.timeline.now() - self._checked >= CHECK_EVERY:
+                self._check_standing()
+        return True
+
+    def _check_standing(self) -> None:
+        self._checked = self.system.timeline.now()
+        evidence = self._evidence()
+        for rule in _STANDING:
+            self._note(*rule(evidence))
+
+    def _judge(self) -> None:
+        system = self.system
+        running = [f"{instance.name} {instance.id} has not ended" for instance in system.running()]
+        raised = [f"function {name} raised {type(error).__name__}: {error}" for name, error in system.errors]
+        told = self._evidence(
+            orchestrations=(*system.failed, *running), host=(*(str(broken) for broken in system.broken), *raised)
+        )
+        self._note(*check(told))
+
+    def _evidence(self, *, orchestrations: tuple[str, ...] = (), host: tuple[str, ...] = ()) -> Evidence:
+        deletions = self.system.pod_deletions if orchestrations or host else ()
+        return self.system.stand_ins.evidence(orchestrations=orchestrations, host=host, pod_deletions=tuple(deletions))
+
+    def _note(self, *violations: str) -> None:
+        self._found.update(dict.fromkeys(violations))
+
+    def _on_instance_end(self, instance: Instance) -> None:
+        self.probes[f"ended {instance.name}"] += 1
+        if self._replays.random() < self.world.replayed:
+            try:
+                self.probes["replayed prefixes"] += replay_prefixes(self.system.host, instance.id)
+            except ReplayMismatch as mismatch:
+                self._note(f"t={self._seconds():.1f}s replay: {mismatch}")
+        instance.history = []
+
+    def _seconds(self) -> float:
+        return (self.system.timeline.now() - self.begun).total_seconds()
+
+    def _send(self, method: str, path: str, body: object = None) -> None:
+        """As a user of the cluster; what is gone meanwhile is nobody's fault."""
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        data = b"" if body is None else orjson.dumps(body)
+        response = self.system.stand_ins.cluster.handle(Request(method, path, {}, {"content-type": kind}, data))
+        if response.status >= 400 and response.status != 404:
+            raise ValueError(f"{method} {path}: {response.status} {response.body.decode()}")
+
+    def _outcome(self) -> Outcome:
+        stand_ins = self.system.stand_ins
+        for (operation, stage), count in stand_ins.arm.faults.hits.items():
+            self.probes[f"arm {operation} {stage}"] += count
+        return Outcome(
+            self.world.seed,
+            self.system.chronicle.digest,
+            tuple(self._found),
+            self.probes,
+            self._seconds() / 3600,
+            len(stand_ins.sizes.by_uid),
+            len(stand_ins.cluster.truth.nodes),
+        )
