@@ -20,9 +20,9 @@ from azure.core.rest import HttpRequest, HttpResponse
 from azure.core.utils import case_insensitive_dict
 
 from local.timeline import Timeline
-from local.web import Handler, Request, Response
+from local.web import CONNECTION, REFUSED, Handler, Request, Response
 
-CONNECTION_LOST = "x-stand-in-connection"  # a stand-in's way to say "the answer got lost"; HTTP servers cut the line
+CONNECTION_LOST = CONNECTION  # a stand-in's way to say "the answer got lost"; HTTP servers cut the line
 
 
 class HandlerResponse(HttpResponse):
@@ -184,6 +184,8 @@ class HandlerTransport(HttpTransport[HttpRequest, HttpResponse]):
             raise ServiceRequestError(f"cannot resolve host {host!r}")
         with self._timeline.lock:
             response = handler.handle(parsed)
+        if response.headers.get(CONNECTION_LOST) == REFUSED:
+            raise ServiceRequestError("connection refused")
         if CONNECTION_LOST in response.headers:
             raise ServiceResponseError("connection reset by peer")
         return HandlerResponse(request, response)

@@ -79,6 +79,8 @@ class Counters:
     dropped: int = 0
     lost: int = 0
     duplicated: int = 0
+    delayed: int = 0
+    reordered: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -136,6 +138,7 @@ class EventGridTopic:
     ) -> None:
         """Without `dead_letter`, what cannot be delivered is dropped, as by a subscription without a container."""
         self.options = options or TopicOptions()
+        self._faults = self.options.faults
         self.counters = Counters()
         self._timeline, self._dead_letter, self._executor = timeline, dead_letter, executor
         self._source = stream(self.options.seed, "event-grid")
@@ -184,9 +187,13 @@ class EventGridTopic:
         self.counters.refused += 1
         return _refusal(status, code, message)
 
+    def calm(self) -> None:
+        """No more trouble with events that are accepted from now on."""
+        self._faults = EventFaults()
+
     def _accept(self, event: Event) -> None:
         self.counters.published += 1
-        faults, draw = self.options.faults, self._source.random
+        faults, draw = self._faults, self._source.random
         for route in self._routes.values():
             if route.subscription.event_types and event["type"] not in route.subscription.event_types:
                 continue
@@ -195,8 +202,10 @@ class EventGridTopic:
                 continue
             wait = _between(self.options.delay, self._source)
             if _happens(faults.delay_rate, self._source):
+                self.counters.delayed += 1
                 wait += _between(faults.delay_seconds, self._source)
             if _happens(faults.reorder_rate, self._source):
+                self.counters.reordered += 1
                 wait += 2 * draw()
             self._later(wait, route, _Pending(event, self._timeline.now()))
             if _happens(faults.duplicate_rate, self._source):

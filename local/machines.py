@@ -10,13 +10,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
+from math import isfinite
 from typing import Protocol
 
 from local.kube.controllers.kubelet import KUBELET_ANNOTATION
+from local.kube.kinds import NODE
 from local.kube.rest_transport import make_api
 from local.kube.stand_in import KubernetesStandIn
+from local.kube.store import MODIFIED, Change
+from local.node_trouble import FINALIZER, SURPRISE_TAINT, Fate, NodeMisfortune, NodeTrouble
 from local.randomness import stream
 from local.timeline import Due, Timeline
 from shared.adapters.errors import NotFound, OutsideError, RetryLater, StaleWrite
@@ -25,6 +30,7 @@ from shared.model import Config, Pool, PoolKind, Priority, Resources
 from shared.names import EVICTING_AT_ANNOTATION, POOL_LABEL, STARTING_TAINT
 
 NODES = "/api/v1/nodes"
+RESTART_SECONDS = 60.0
 _RETRY_SECONDS = 1.0
 _ATTEMPTS = 30
 _log = logging.getLogger(__name__)
@@ -95,7 +101,7 @@ class MachinesBridge:
     on its threads, side by side as kubelets do.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but the first four by keyword, and most left alone
         self,
         timeline: Timeline,
         machines: Machines,
@@ -104,6 +110,7 @@ class MachinesBridge:
         *,
         seed: int = 0,
         boot: BootTimes | None = None,
+        trouble: NodeTrouble | None = None,
         cloud_controller: bool = False,
         executor: Executor | None = None,
     ) -> None:
@@ -111,9 +118,13 @@ class MachinesBridge:
         self._api = make_api(cluster, cluster.token) if isinstance(cluster, KubernetesStandIn) else cluster
         self._times, self._cloud_controller = boot or BootTimes(), cloud_controller
         self._draws = stream(seed, "machines")
+        self.misfortune = NodeMisfortune(timeline, seed, trouble)
         self._executor = executor
         self._booting: dict[str, Due] = {}
         self._running: dict[str, str] = {}  # by node name: the provider id of the machine that has it now
+        self._finalized: dict[str, float] = {}  # by node name: for how long its finalizer stays, in seconds
+        if isinstance(cluster, KubernetesStandIn) and self.misfortune.rates.finalized > 0:
+            cluster.store.subscribe(self._note)
         machines.subscribe(
             on_running=self.on_running,
             on_deleting=self.on_deleting,
@@ -128,10 +139,15 @@ class MachinesBridge:
             return
         name = node_name(machine)
         self._running[name] = machine.provider_id
-        body = node_of(machine, pool, with_gpus=self._times.gpu is None, startup_taint=self._times.startup_taint)
+        fate = self.misfortune.fate(name, gpus=_has_gpus(pool))
+        if fate.never:
+            return
+        with_gpus = self._times.gpu is None and fate.gpus_in is None
+        body = node_of(machine, pool, with_gpus=with_gpus, startup_taint=self._times.startup_taint)
         body = body if self._times.kubelets else _without_kubelet(body)
-        seconds = self._draws.uniform(*self._times.boot)
-        self._booting[name] = self._timeline.call_later(seconds, lambda: self._register(machine, pool, body))
+        body = _troubled(body, fate)
+        seconds = self._draws.uniform(*self._times.boot) + fate.late
+        self._booting[name] = self._timeline.call_later(seconds, lambda: self._register(machine, pool, body, fate))
 
     def on_deleting(self, machine: Machine) -> None:
         """The VM is being stopped: its kubelet falls silent, and what it ran is lost."""
@@ -139,7 +155,8 @@ class MachinesBridge:
         if self._running.get(name) != machine.provider_id:
             return
         del self._running[name]
-        self._booting.pop(name).cancel()
+        if name in self._booting:
+            self._booting.pop(name).cancel()
         self._try(lambda: self._silence(name, machine.provider_id))
         self._timeline.call_later(self._times.silence, lambda: self._try(lambda: self._lose(name, machine.provider_id)))
 
@@ -162,14 +179,62 @@ class MachinesBridge:
                 return pool
         return None
 
-    def _register(self, machine: Machine, pool: Pool, body: Json) -> None:
+    def _register(self, machine: Machine, pool: Pool, body: Json, fate: Fate) -> None:
         name = body["metadata"]["name"]
         if self._running.get(name) != machine.provider_id:
             return
         self._try(lambda: self._create(body))
-        if self._times.gpu is not None:
+        if fate.gpus_in is not None:
+            if isfinite(fate.gpus_in):
+                self._timeline.call_later(fate.gpus_in, lambda: self._restart(machine, pool))
+        elif self._times.gpu is not None:
             seconds = self._draws.uniform(*self._times.gpu)
             self._timeline.call_later(seconds, lambda: self._try(lambda: self._offer_gpus(machine, pool)))
+        for after, silent in fate.flaps:
+            self._timeline.call_later(after, partial(self._flap, machine, silent))
+        if fate.recreated_in is not None:
+            self._timeline.call_later(fate.recreated_in, lambda: self._recreate(machine, pool, body, fate))
+        if fate.finalized_for:
+            self._finalized[name] = fate.finalized_for
+
+    # Trouble
+
+    def _restart(self, machine: Machine, pool: Pool) -> None:
+        """The node restarts, and its device plugin finds the GPUs afterwards."""
+        self._flap(machine, RESTART_SECONDS)
+        later = RESTART_SECONDS + 1.0
+        self._timeline.call_later(later, lambda: self._try(lambda: self._offer_gpus(machine, pool)))
+
+    def _flap(self, machine: Machine, seconds: float) -> None:
+        name = node_name(machine)
+        if self._running.get(name) != machine.provider_id:
+            return
+        self._try(lambda: self._silence(name, machine.provider_id))
+        self._timeline.call_later(seconds, lambda: self._try(lambda: self._speak(machine)))
+
+    def _speak(self, machine: Machine) -> None:
+        name = node_name(machine)
+        if self._running.get(name) == machine.provider_id and self._its_node(name, machine.provider_id) is not None:
+            self._api.patch(f"{NODES}/{name}", {"metadata": {"annotations": {KUBELET_ANNOTATION: "fake"}}})
+
+    def _recreate(self, machine: Machine, pool: Pool, body: Json, fate: Fate) -> None:
+        """Somebody deletes the Node object, and the kubelet registers anew, with nothing of what others wrote there."""
+        name = node_name(machine)
+        if self._running.get(name) == machine.provider_id:
+            self._try(lambda: self._api.delete(f"{NODES}/{name}"))
+            self._register(machine, pool, body, replace(fate, recreated_in=None, flaps=()))
+
+    def _note(self, change: Change) -> None:
+        """A node that somebody deletes waits for whoever holds it."""
+        node = change.new
+        if change.type != MODIFIED or node.kind is not NODE or node.name not in self._finalized:
+            return
+        if node.terminating and FINALIZER in (node.metadata.get("finalizers") or ()):
+            lift = partial(self._try, lambda: self._lift(node.name))
+            self.misfortune.chances.hold(self._finalized.pop(node.name), lift)
+
+    def _lift(self, name: str) -> None:
+        self._api.patch(f"{NODES}/{name}", {"metadata": {"finalizers": None}})
 
     def _create(self, body: Json) -> None:
         try:
@@ -282,6 +347,31 @@ def node_of(machine: Machine, pool: Pool, *, with_gpus: bool = True, startup_tai
         "spec": {"providerID": machine.provider_id} | ({"taints": taints} if taints else {}),
         "status": {"capacity": quantities(shape), "allocatable": quantities(allocatable)},
     }
+
+
+def _has_gpus(pool: Pool) -> bool:
+    return any("/" in name for name in pool.shape)
+
+
+def _troubled(node: Json, fate: Fate) -> Json:
+    """The Node as its fate makes it register."""
+    node = {part: dict(value) if isinstance(value, dict) else value for part, value in node.items()}
+    if fate.tainted:
+        taint = {"key": SURPRISE_TAINT, "effect": "NoSchedule"}
+        node["spec"]["taints"] = [*node["spec"].get("taints", ()), taint]
+    if fate.finalized_for:
+        node["metadata"]["finalizers"] = [FINALIZER]
+    if fate.share < 1.0:
+        shrunken = {name: _less(text, fate.share) for name, text in node["status"]["allocatable"].items()}
+        node["status"]["allocatable"] = shrunken
+    return node
+
+
+def _less(text: str, share: float) -> str:
+    """A quantity as `quantities` writes it; counts stay what they are."""
+    if text.endswith("m"):
+        return f"{int(int(text[:-1]) * share)}m"
+    return str(int(int(text) * share)) if len(text) > len("1000000") else text
 
 
 def _without_kubelet(node: Json) -> Json:

@@ -9,6 +9,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
+CONNECTION = "x-stand-in-connection"
+"""A header by which a stand-in says that there is no answer: `REFUSED` where the request never arrived."""
+REFUSED, BROKEN = "refused", "broken"
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

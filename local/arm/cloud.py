@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from local.arm.errors import ArmError
 from local.arm.faults import Fault, Faults, Throttle
 from local.arm.operations import Operations
 from local.arm.quota import Quota
 from local.arm.settings import ArmLatencies, Quirks, Range
 from local.arm.skus import Skus
 from local.arm.state import Estate, Vm
+from local.arm.trouble import ArmChances, ArmTrouble
 from local.arm.truth import Truth, Write
+from local.chances import Chances
 from local.randomness import stream
-from local.timeline import Timeline
+from local.timeline import Action, Timeline
 from shared.names import POOL_TAG
 
 
@@ -36,14 +39,22 @@ class Stock:
 class Cloud:
     """State, time, chance and settings that all resource modules share."""
 
-    def __init__(self, timeline: Timeline, seed: int, latencies: ArmLatencies, quirks: Quirks) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        seed: int,
+        latencies: ArmLatencies,
+        quirks: Quirks,
+        trouble: ArmTrouble | None = None,
+    ) -> None:
         self.timeline, self.seed, self.latencies, self.quirks = timeline, seed, latencies, quirks
         self.estate = Estate()
         self.skus = Skus()
         self.quota = Quota(self.estate, self.skus)
         self.ids = stream(seed, "arm", "ids")
-        self.faults = Faults(stream(seed, "arm", "faults"))
-        self.operations = Operations(timeline, stream(seed, "arm", "operations"), latencies.retry_after)
+        self.chances = ArmChances(Chances(timeline, seed, "arm", "trouble"), trouble)
+        self.faults = Faults(stream(seed, "arm", "faults"), self.chances.fault)
+        self.operations = Operations(timeline, stream(seed, "arm", "operations"), latencies.retry_after, self.later)
         self.truth = Truth(timeline, self.estate)
         self.throttle: Throttle | None = None
         self.stocks: dict[Stock, int] = {}
@@ -64,6 +75,13 @@ class Cloud:
         fault = self.faults.take(operation, resource, "slow")
         return fault.seconds if fault else 0.0
 
+    def later(self, seconds: float, action: Action, *, hang: float = 0.0) -> None:
+        """Do it in `seconds`; with `hang`, so much later still or soon after the end of all trouble."""
+        if hang > 0:
+            self.chances.chances.hold(seconds + hang, action)
+        else:
+            self.timeline.call_later(seconds, action)
+
     def refuse(self, operation: str, resource: str) -> None:
         """Raises what was ordered for this request."""
         fault = self.faults.take(operation, resource, "sync")
@@ -83,6 +101,17 @@ class Cloud:
             return count, None
         code = "ZonalAllocationFailed" if len(zones) == 1 else "AllocationFailed"
         return fits, Fault("stock", code=code)
+
+    def named(self, fault: Fault, *, spot: bool, zones: list[str]) -> Fault:
+        """A shortage by chance gets its code by what was asked for."""
+        fault.code = fault.code or self.chances.shortage_code(spot=spot, zones=len(zones))
+        return fault
+
+    def check_offer(self, resource: str, sku: str) -> None:
+        """Raises ArmError 409 SkuNotAvailable when the size is just then not to be had, by chance."""
+        if self.chances.sold_out(resource):
+            message = f"The requested size for resource '{resource}' is currently not available: {sku}."
+            raise ArmError(409, "SkuNotAvailable", message)
 
     def restock(self, vm: Vm) -> None:
         """A VM that goes makes room for another."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
@@ -10,20 +11,36 @@ from typing import Literal
 from local.arm.errors import ArmError
 from local.timeline import Timeline
 
-Stage = Literal["sync", "async", "lost", "slow"]
+Stage = Literal["sync", "async", "lost", "slow", "unreached"]
 
 _STATUS = {
     "AuthorizationFailed": 403,
+    "BadGateway": 502,
+    "BadRequest": 400,
+    "GatewayTimeout": 504,
     "InternalServerError": 500,
     "InvalidParameter": 400,
+    "LinkedAuthorizationFailed": 403,
     "PreconditionFailed": 412,
     "ServiceUnavailable": 503,
     "TooManyRequests": 429,
+    "VMSizeNotSupported": 400,
 }
 _MESSAGES = {
     "AllocationFailed": "Allocation failed. There is not enough capacity for the requested VM size in this region.",
+    "ConcurrentOperation": "Another operation on this resource is in progress.",
+    "Conflict": "The request failed due to conflict with a concurrent request.",
     "InternalServerError": "An internal execution error occurred.",
+    "LinkedAuthorizationFailed": (
+        "The client has permission to perform action 'Microsoft.Network/virtualNetworks/subnets/join/action' on scope"
+        " of the write, however the linked subscription or scope was not authorized."
+    ),
+    "NetworkingInternalOperationError": "An unexpected error occurred while networking was set up for the VM.",
+    "OSProvisioningTimedOut": "OS provisioning for the VM did not finish in the allotted time.",
+    "OperationNotAllowed": "The operation is not allowed while another one is in progress on the resource.",
     "OperationPreempted": "Operation execution has been preempted by a more recent operation.",
+    "OverconstrainedAllocationRequest": "Allocation failed. The constraints cannot be met in this region.",
+    "OverconstrainedZonalAllocationRequest": "Allocation failed. The constraints cannot be met in this zone.",
     "SkuNotAvailable": "The requested VM size is currently not available in this location.",
     "TooManyRequests": "The request is being throttled.",
     "ZonalAllocationFailed": "Allocation failed. There is not enough capacity for the requested VM size in this zone.",
@@ -36,8 +53,8 @@ class Fault:
 
     `operation` names a route (docs/stand-ins.md lists them), "*" is any; `resource` is a name, "" is any.
     `stage`: "sync" refuses the request; "async" accepts it and lets the operation fail after `partial` VMs; "lost" does
-    it and loses the answer; "slow" adds `seconds` to the operation. `times` None = for good; `probability` counts per
-    match.
+    it and loses the answer; "unreached" breaks the connection before; "slow" adds `seconds` to the operation. `times`
+    None = for good; `probability` counts per match. `share` is to a growth of any size what `partial` is in VMs.
     """
 
     operation: str
@@ -48,6 +65,7 @@ class Fault:
     times: int | None = 1
     probability: float = 1.0
     partial: int = 0
+    share: float = 0.0
     seconds: float = 0.0
     status: int = 0
     retry_after: float | None = None
@@ -63,11 +81,15 @@ class Fault:
         return self.message or _MESSAGES.get(self.code, f"{self.code}.")
 
 
-class Faults:
-    """The orders still open; `hits` counts, by operation and stage, what was delivered."""
+ByChance = Callable[[str, str, Stage], Fault | None]
 
-    def __init__(self, chance: Random) -> None:
-        self._chance = chance
+
+class Faults:
+    """The orders still open; `hits` counts, by operation and stage, what was delivered. What nobody ordered may still
+    happen `by_chance`."""
+
+    def __init__(self, chance: Random, by_chance: ByChance | None = None) -> None:
+        self._chance, self._by_chance = chance, by_chance
         self._open: list[Fault] = []
         self.hits: dict[tuple[str, str], int] = {}
 
@@ -82,8 +104,6 @@ class Faults:
 
     def take(self, operation: str, resource: str, stage: Stage) -> Fault | None:
         """The first order that matches, used up by one."""
-        if not self._open:
-            return None
         for fault in self._open:
             if fault.stage != stage or fault.operation not in {operation, "*"}:
                 continue
@@ -91,7 +111,7 @@ class Faults:
                 continue
             if fault.probability >= 1.0 or self._chance.random() < fault.probability:
                 return self._used(fault, operation, stage)
-        return None
+        return self._by_chance(operation, resource, stage) if self._by_chance is not None else None
 
     def _used(self, fault: Fault, operation: str, stage: str) -> Fault:
         self.hits[operation, stage] = self.hits.get((operation, stage), 0) + 1

@@ -99,17 +99,17 @@ class Machines:
 
         self._cloud.timeline.call_later(seconds, failing)
 
-    def discharge(self, vm: Vm, seconds: float) -> None:
+    def discharge(self, vm: Vm, seconds: float, *, hang: float = 0.0) -> None:
         """Delete one VM of a set by name: the set's capacity drops with it, at once or when it is gone."""
         scale_set, quirks = vm.scale_set, self._cloud.quirks
         lowers = scale_set is not None and (not scale_set.flexible or quirks.flexible_deletion_lowers_capacity)
         if scale_set is not None and lowers and not quirks.capacity_drops_when_gone and vm.deleting_at is None:
             _lower(scale_set)
             lowers = False
-        self.remove(vm, seconds, lowers_capacity=lowers)
+        self.remove(vm, seconds, lowers_capacity=lowers, hang=hang)
 
-    def remove(self, vm: Vm, seconds: float, *, lowers_capacity: bool = False) -> None:
-        """Delete in `seconds`; harmless when it is on its way already."""
+    def remove(self, vm: Vm, seconds: float, *, lowers_capacity: bool = False, hang: float = 0.0) -> None:
+        """Delete in `seconds`, and with `hang` so much later; harmless when it is on its way already."""
         if vm.deleting_at is not None:
             return
         was_running = vm.power == "running"
@@ -123,7 +123,7 @@ class Machines:
             if lowers_capacity and vm.scale_set is not None:
                 _lower(vm.scale_set)
 
-        self._cloud.timeline.call_later(seconds, deleted)
+        self._cloud.later(seconds, deleted, hang=hang)
 
     def preempt(self, vm: Vm, notice: float) -> None:
         """Announce the eviction of a Spot VM now, and evict it in `notice` seconds."""

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
+from typing import Protocol
 
 from local.arm.errors import ArmError
 from local.arm.state import Json
-from local.timeline import Timeline
+from local.timeline import Action, Timeline
 from local.web import Response
 
 
@@ -27,11 +28,17 @@ class Operation:
     message: str = ""
 
 
+class Later(Protocol):
+    """How to put something on the timeline; see `Cloud.later`."""
+
+    def __call__(self, seconds: float, action: Action, *, hang: float = 0.0) -> None: ...  # noqa: D102
+
+
 class Operations:
     """All of them, by id; they are remembered for good (Azure forgets after some days)."""
 
-    def __init__(self, timeline: Timeline, ids: Random, retry_after: int) -> None:
-        self._timeline, self._ids, self._retry_after = timeline, ids, retry_after
+    def __init__(self, timeline: Timeline, ids: Random, retry_after: int, later: Later) -> None:
+        self._timeline, self._ids, self._retry_after, self._later = timeline, ids, retry_after, later
         self.by_id: dict[str, Operation] = {}
         self.signature = ""  # Azure signs these URLs with some kilobytes of certificate; tests of token sizes set it
 
@@ -49,15 +56,23 @@ class Operations:
         operation.code, operation.message, operation.ended_at = code, message, self._timeline.now()
 
     def end_later(
-        self, operation: Operation, seconds: float, *, code: str = "", message: str = "", then: Callable[[], None]
+        self,
+        operation: Operation,
+        seconds: float,
+        *,
+        code: str = "",
+        message: str = "",
+        hang: float = 0.0,
+        then: Callable[[], None],
     ) -> None:
-        """End it in `seconds`, and do `then` at that moment, before anybody can see the end."""
+        """End it in `seconds`, and do `then` at that moment, before anybody can see the end; `hang`: see
+        `Cloud.later`."""
 
         def ending() -> None:
             then()
             self.end(operation, code, message)
 
-        self._timeline.call_later(seconds, ending)
+        self._later(seconds, ending, hang=hang)
 
     def headers(self, operation: Operation, base: str, subscription: str, location: str) -> dict[str, str]:
         """What the first answer carries."""

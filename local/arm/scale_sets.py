@@ -35,6 +35,8 @@ class ScaleSets:
     def update(self, call: Call) -> Response:
         """PATCH: capacity, tags; guarded by If-Match. Answers 200, whatever happens afterwards."""
         scale_set = self._find(call)
+        if self._cloud.chances.touched(scale_set.name):
+            scale_set.version += 1
         _check_match(call, scale_set)
         body = call.body()
         capacity = body.get("sku", {}).get("capacity")
@@ -147,6 +149,8 @@ class ScaleSets:
         living = scale_set.living()
         counted = scale_set.vms if self._cloud.quirks.capacity_drops_when_gone else living
         needed = target - len(counted)
+        if needed > 0:
+            self._cloud.check_offer(scale_set.name, scale_set.sku)
         self._cloud.quota.check(
             scale_set.subscription, scale_set.location, scale_set.sku, spot=scale_set.spot, count=needed
         )
@@ -180,18 +184,29 @@ class ScaleSets:
         slow = cloud.slowness("scale_set.update", scale_set.name)
         durations = [cloud.duration(cloud.latencies.create) + slow for _ in range(fits)]
         for seconds in durations:
-            self._machines.boot(self._make(scale_set), seconds)
+            fault = self._provision(scale_set, seconds) or fault
         if fault is None:
             end = max(durations, default=0.0)
             cloud.operations.end_later(operation, end, then=lambda: self._grown(scale_set, operation))
             return
         self._grow_in_vain(scale_set, count - fits, operation, fault, max(durations, default=0.0))
 
+    def _provision(self, scale_set: ScaleSet, seconds: float) -> Fault | None:
+        """One more VM; the failure that it will have, if any."""
+        vm = self._make(scale_set)
+        fault = self._cloud.faults.take("machine.provision", scale_set.name, "async")
+        if fault is None:
+            self._machines.boot(vm, seconds)
+        else:
+            self._machines.fail(vm, seconds, fault.code)
+        return fault
+
     def _allocated(self, scale_set: ScaleSet, count: int) -> tuple[int, Fault | None]:
         """(how many can be had, why not the rest)."""
         fault = self._cloud.faults.take("scale_set.update", scale_set.name, "async")
         if fault is not None:
-            return min(fault.partial, count), fault
+            named = self._cloud.named(fault, spot=scale_set.spot, zones=scale_set.zones)
+            return min(max(fault.partial, int(fault.share * count)), count), named
         return self._cloud.shortage(scale_set.sku, scale_set.zones, spot=scale_set.spot, count=count)
 
     def _grow_in_vain(
@@ -231,18 +246,19 @@ class ScaleSets:
         cloud.record(
             "scale_set.delete_instances", scale_set.name, target=remaining, count=remaining, tags=scale_set.tags
         )
-        seconds = self._remove(fresh, scale_set, "scale_set.delete_instances")
-        cloud.operations.end_later(operation, seconds, then=lambda: self._settled(scale_set))
+        hang = cloud.chances.hanging(scale_set.name)
+        seconds = self._remove(fresh, scale_set, "scale_set.delete_instances", hang=hang)
+        cloud.operations.end_later(operation, seconds, hang=hang, then=lambda: self._settled(scale_set))
         return Response(202, self._headers(call, operation, scale_set))
 
-    def _remove(self, vms: list[Vm], scale_set: ScaleSet, operation: str) -> float:
+    def _remove(self, vms: list[Vm], scale_set: ScaleSet, operation: str, *, hang: float = 0.0) -> float:
         """Start deleting; returns when the last one is gone, in seconds. Only deletions by id lower the capacity."""
         slow = self._cloud.slowness(operation, scale_set.name)
         last = 0.0
         for vm in vms:
             seconds = self._cloud.duration(self._cloud.latencies.delete) + slow
             if operation == "scale_set.delete_instances":
-                self._machines.discharge(vm, seconds)
+                self._machines.discharge(vm, seconds, hang=hang)
             else:
                 self._machines.remove(vm, seconds)
             last = max(last, seconds)

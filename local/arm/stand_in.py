@@ -12,11 +12,12 @@ from local.arm.scale_sets import ScaleSets
 from local.arm.settings import ArmLatencies, Quirks
 from local.arm.state import Attached, Disk, Vm
 from local.arm.things import Disks, NetworkInterfaces
+from local.arm.trouble import ArmTrouble
 from local.arm.truth import Truth
 from local.arm.virtual_machines import VirtualMachines
 from local.azure_transport import CONNECTION_LOST
 from local.timeline import Timeline
-from local.web import Request, Response
+from local.web import REFUSED, Request, Response
 from shared.model import Config
 
 PUBLIC_CLOUD = "https://management.azure.com"
@@ -40,9 +41,11 @@ class ArmStandIn:
         seed: int = 0,
         latencies: ArmLatencies | None = None,
         quirks: Quirks | None = None,
+        trouble: ArmTrouble | None = None,
         base_url: str = PUBLIC_CLOUD,
     ) -> None:
-        self.cloud = Cloud(timeline, seed, latencies or ArmLatencies(), quirks or Quirks.drawn(seed))
+        drawn = quirks or Quirks.drawn(seed)
+        self.cloud = Cloud(timeline, seed, latencies or ArmLatencies(), drawn, trouble)
         self.machines = Machines(self.cloud)
         self._sets = ScaleSets(self.cloud, self.machines)
         self._base_url = base_url
@@ -133,6 +136,8 @@ class ArmStandIn:
         if self.cloud.throttle is not None:
             self.cloud.throttle.check(target.subscription, request.method)
         resource = target.names[0] if target.pattern.startswith(_SETS) and target.names else name
+        if self.cloud.faults.take(route.name, resource, "unreached") is not None:
+            return Response(503, {CONNECTION_LOST: REFUSED})
         self.cloud.refuse(route.name, resource)
         host = request.headers.get("host")
         response = route.handle(Call(request, target, f"http://{host}" if host else self._base_url))

@@ -89,8 +89,9 @@ class VirtualMachines:
         else:
             seconds = cloud.duration(cloud.latencies.delete) + cloud.slowness("vm.delete", vm.name)
             cloud.record("vm.delete", vm.name, target=0, count=0, tags=vm.tags)
-            self._machines.discharge(vm, seconds)
-            cloud.operations.end_later(operation, seconds, then=lambda: None)
+            hang = cloud.chances.hanging(vm.name)
+            self._machines.discharge(vm, seconds, hang=hang)
+            cloud.operations.end_later(operation, seconds, hang=hang, then=lambda: None)
         headers = cloud.operations.headers(operation, call.base, call.target.subscription, vm.location)
         return Response(202, headers)
 
@@ -106,7 +107,10 @@ class VirtualMachines:
         """Let it boot, or fail as ordered or for want of stock; a failed VM stays as a resource."""
         cloud = self._cloud
         fault = cloud.faults.take("vm.create", vm.name, "async")
-        if fault is None:
+        fault = fault or cloud.faults.take("machine.provision", vm.name, "async")
+        if fault is not None:
+            fault = cloud.named(fault, spot=vm.spot, zones=[vm.zone] if vm.zone else [])
+        else:
             fault = cloud.shortage(vm.sku, [vm.zone] if vm.zone else [], spot=vm.spot, count=1)[1]
         if fault is not None:
             code, text = fault.code, fault.text
@@ -126,6 +130,7 @@ class VirtualMachines:
             raise invalid("Required parameter 'location' or 'hardwareProfile.vmSize' is missing (null).")
         spot = properties.get("priority") in {"Spot", "Low"}
         _check_things(group, properties)
+        self._cloud.check_offer(name, size)
         self._cloud.quota.check(group.subscription, str(body["location"]), size, spot=spot, count=1)
         vm = Vm(
             id=group.path(_KIND, name),

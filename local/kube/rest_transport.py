@@ -9,10 +9,10 @@ import orjson
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.client.rest import RESTResponse
 from urllib3 import HTTPHeaderDict
-from urllib3.exceptions import ReadTimeoutError
+from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
 from local.kube.stand_in import DELAY_HEADER
-from local.web import Handler, Request, Response
+from local.web import CONNECTION, Handler, Request, Response
 from shared.adapters.kubernetes import KubernetesClusterApi
 
 HOST = "http://kubernetes.stand-in"
@@ -40,6 +40,8 @@ class HandlerRestClient:
         """See `kubernetes.client.rest.RESTClientObject.request`."""
         data = b"" if body is None else body if isinstance(body, bytes) else orjson.dumps(body)
         response = self._handler.handle(Request.of(method, url, headers, data))
+        if (broken := response.headers.get(CONNECTION)) is not None:
+            raise ProtocolError(f"Connection {broken}.", ConnectionError(broken))
         self._wait(response, _request_timeout, url)
         return RESTResponse(_Answer(response))
 

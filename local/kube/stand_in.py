@@ -16,6 +16,7 @@ from local.kube.reading import Reader
 from local.kube.registry import Registry
 from local.kube.routes import Route, route
 from local.kube.store import HISTORY, Change, Store
+from local.kube.trouble import ClusterTrouble, Misfortune
 from local.kube.truth import Truth
 from local.kube.writing import Writer
 from local.randomness import stream
@@ -35,7 +36,7 @@ class KubernetesStandIn:
     """A cluster without nodes: an API server, a scheduler, and the controllers that Sluice's work depends on.
 
     `token` empty: whoever asks is let in. `controllers=False` leaves an API server alone. All randomness comes from
-    `seed`, all time from `timeline`; thread-safe by the timeline's lock.
+    `seed`, all time from `timeline`; thread-safe by the timeline's lock. Who goes through `misfortune.door` suffers.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class KubernetesStandIn:
         seed: int = 0,
         token: str = "",
         timing: Timing | None = None,
+        trouble: ClusterTrouble | None = None,
         controllers: bool = True,
         history: int = HISTORY,
     ) -> None:
@@ -58,7 +60,9 @@ class KubernetesStandIn:
             self.registry = Registry(self.store, timeline, stream(seed, "kubernetes", "names"))
             self._reader = Reader(self.registry)
             self._writer = Writer(self.registry, self._reader, self.truth)
-            self.controllers = Controllers(self.registry, seed, timing or Timing()) if controllers else None
+            self.misfortune = Misfortune(timeline, seed, trouble)
+            times = timing or Timing()
+            self.controllers = Controllers(self.registry, seed, times, self.misfortune) if controllers else None
             for name in _NAMESPACES:
                 self.registry.create(NAMESPACE, "", {"metadata": {"name": name}})
             self.store.subscribe(self._changed)

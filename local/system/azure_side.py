@@ -15,6 +15,7 @@ import orjson
 from local.arm.machines import Machine
 from local.arm.settings import ArmLatencies, Quirks
 from local.arm.stand_in import ArmStandIn
+from local.arm.trouble import ArmTrouble
 from local.blob_storage import BlobStandIn, StoredBlob
 from local.checker.evidence import AzureEvidence, PoolFacts
 from local.event_grid import EventFaults, EventGridTopic, Subscription, TopicOptions
@@ -46,6 +47,7 @@ class AzureSide:
         latencies: ArmLatencies | None = None,
         quirks: Quirks | None = None,
         events: EventFaults | None = None,
+        trouble: ArmTrouble | None = None,
         topic_key: str = "local",
         blobs: Path | None = None,
         executor: Executor | None = None,
@@ -56,7 +58,7 @@ class AzureSide:
         self.chronicle = Chronicle(timeline)
         self.begun = timeline.now()
         with timeline.lock:
-            self.arm = ArmStandIn(timeline, seed=seed, latencies=latencies, quirks=quirks)
+            self.arm = ArmStandIn(timeline, seed=seed, latencies=latencies, quirks=quirks, trouble=trouble)
             self.blobs = BlobStandIn(timeline, directory=blobs)
             options = TopicOptions(seed=seed, key=topic_key, faults=events or EventFaults())
             self.topic = EventGridTopic(timeline, options, dead_letter=self._dead_letter, executor=executor)

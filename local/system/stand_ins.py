@@ -6,11 +6,14 @@ happened is read from here and from nowhere else.
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from local.arm.settings import ArmLatencies, Quirks
+from local.chances import Chances
 from local.checker.evidence import Evidence, Witness
 from local.event_grid import EventFaults
 from local.kube.controllers.timing import Timing as ClusterTiming
@@ -19,6 +22,7 @@ from local.machines import BootTimes, MachinesBridge
 from local.system.azure_side import INGEST_PATH, AzureSide, Deliver
 from local.system.chronicle import Recorded
 from local.system.sizes import PodSizes
+from local.system.trouble import Trouble
 from local.timeline import Timeline
 from shared.model import Config
 
@@ -34,6 +38,7 @@ class Behaviour:
     boot: BootTimes | None = None
     cluster: ClusterTiming | None = None
     events: EventFaults = field(default_factory=EventFaults)
+    trouble: Trouble = field(default_factory=Trouble)
     flexible: frozenset[str] = frozenset()
     """Names of the pools whose scale sets are Flexible."""
 
@@ -64,18 +69,53 @@ class StandIns(AzureSide):
             latencies=how.arm,
             quirks=how.quirks,
             events=how.events,
+            trouble=how.trouble.arm,
             topic_key=topic_key,
             blobs=blobs,
             executor=executor,
         )
         with timeline.lock:
-            self.cluster = KubernetesStandIn(timeline, seed=seed, token=token, timing=how.cluster)
+            self.cluster = KubernetesStandIn(
+                timeline, seed=seed, token=token, timing=how.cluster, trouble=how.trouble.cluster
+            )
             self.witness = Witness(self.cluster)
             self.sizes = PodSizes(self.cluster.store)
             self.chronicle.follow_cluster(self.cluster)
-            self.bridge = MachinesBridge(timeline, self.arm.machines, self.cluster, config, seed=seed, boot=how.boot)
+            self.bridge = MachinesBridge(
+                timeline, self.arm.machines, self.cluster, config, seed=seed, boot=how.boot, trouble=how.trouble.nodes
+            )
             self.add_pools(flexible=how.flexible)
         self.cluster_door = Recorded(self.cluster, self.chronicle, "cluster")
+
+    def calm(self) -> None:
+        """The trouble ends: nothing strikes by chance any more, and what was held back is let go."""
+        with self.timeline.lock:
+            for chances in self._chances():
+                chances.end()
+            self.topic.calm()
+
+    def probes(self) -> Counter[str]:
+        """How often each kind of trouble was delivered, by stand-in and kind, such as `arm.throttled`; failures on
+        order count by operation and stage."""
+        with self.timeline.lock:
+            names = ("arm", "cluster", "nodes")
+            found: Counter[str] = Counter()
+            for name, chances in zip(names, self._chances(), strict=True):
+                found.update({f"{name}.{kind}": count for kind, count in chances.counts.items()})
+            for (operation, stage), count in self.arm.faults.hits.items():
+                found[f"ordered.{operation}.{stage}"] = count
+            counters = self.topic.counters
+            for kind in ("lost", "duplicated", "delayed", "reordered"):
+                if count := getattr(counters, kind):
+                    found[f"events.{kind}"] = count
+            return found
+
+    def last_trouble(self) -> datetime | None:
+        """When anything struck by chance last."""
+        return max((chances.last for chances in self._chances() if chances.last), default=None)
+
+    def _chances(self) -> tuple[Chances, Chances, Chances]:
+        return self.arm.cloud.chances.chances, self.cluster.misfortune.chances, self.bridge.misfortune.chances
 
     def evidence(
         self,

@@ -11,16 +11,17 @@ from local.kube.controllers.scheduler import Scheduler
 from local.kube.controllers.timing import Timing
 from local.kube.controllers.workloads import Workloads
 from local.kube.registry import Registry
+from local.kube.trouble import Misfortune
 from local.randomness import stream
 
 
 class Controllers:
     """Made once per cluster; they live by the changes they see."""
 
-    def __init__(self, registry: Registry, seed: int, timing: Timing) -> None:
+    def __init__(self, registry: Registry, seed: int, timing: Timing, misfortune: Misfortune) -> None:
         self.recorder = Recorder(registry, timing.event_life)
         self.scheduler = Scheduler(registry, self.recorder, stream(seed, "kubernetes", "scheduler"))
-        self.kubelets = Kubelets(registry, stream(seed, "kubernetes", "kubelets"), timing)
+        self.kubelets = Kubelets(registry, stream(seed, "kubernetes", "kubelets"), timing, misfortune)
         self.lifecycle = NodeLifecycle(registry, stream(seed, "kubernetes", "lifecycle"), timing)
         self.budgets = Budgets(registry)
         self.workloads = Workloads(registry)

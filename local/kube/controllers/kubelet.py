@@ -13,6 +13,7 @@ from local.kube.kinds import NODE, POD, Json
 from local.kube.objects import controller_of, is_finished, is_ready, is_true, with_condition
 from local.kube.registry import DeleteOptions, Registry
 from local.kube.store import DELETED, Change, Stored
+from local.kube.trouble import Misfortune
 from local.timeline import Action
 
 KUBELET_ANNOTATION = "kwok.x-k8s.io/node"
@@ -33,9 +34,10 @@ _HEALTH = (
 class Kubelets:
     """All of them."""
 
-    def __init__(self, registry: Registry, draws: random.Random, timing: Timing) -> None:
+    def __init__(self, registry: Registry, draws: random.Random, timing: Timing, misfortune: Misfortune) -> None:
         self._registry, self._store, self._timeline = registry, registry.store, registry.timeline
-        self._draws, self._timing = draws, timing
+        self._draws, self._timing, self._misfortune = draws, timing, misfortune
+        self._stuck: set[str] = set()  # uids of pods whose containers hang: they stop when they stop
         self._addresses = 0
         self._store.subscribe(self._note)
 
@@ -78,6 +80,12 @@ class Kubelets:
 
     def _stop_later(self, pod: Stored) -> None:
         uid, key = pod.uid, pod.key
+        if uid in self._stuck:
+            return
+        if hang := self._misfortune.stuck(pod.name):
+            self._stuck.add(uid)
+            self._misfortune.chances.hold(hang, lambda: self._stopped(self._current(uid, key)))
+            return
         grace = float(pod.metadata.get("deletionGracePeriodSeconds", 0))
         wanted = _seconds(pod, STOP_SECONDS)
         seconds = min(draw(self._draws, self._timing.pod_stop) if wanted is None else wanted, grace)
