@@ -217,7 +217,7 @@ class VirtualSystem:
         arm = Recorded(stand_ins.arm, self.chronicle, f"{who} arm")
         return Doors(
             arm=self._guard(f"{who} arm", arm),
-            cluster=self._guard(f"{who} cluster", cluster),
+            cluster=self._guard(f"{who} cluster", stand_ins.cluster.misfortune.door(cluster)),
             blobs=self._guard(f"{who} blobs", stand_ins.blobs),
             topic=self._guard(f"{who} topic", stand_ins.topic),
         )

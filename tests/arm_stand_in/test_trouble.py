@@ -22,12 +22,22 @@ DAY = 86400.0
 class Troubled(Bare):
     """The stand-in with a pool of one VM, and trouble."""
 
-    def __init__(self, *, spot: bool = False, zones: tuple[str, ...] = (), seed: int = 3, **rates: Any) -> None:
+    def __init__(
+        self,
+        *,
+        spot: bool = False,
+        flexible: bool = False,
+        zones: tuple[str, ...] = (),
+        seed: int = 3,
+        **rates: Any,
+    ) -> None:
         self.timeline = VirtualTimeline()
         trouble = ArmTrouble(**rates)
         latencies = ArmLatencies.instant()
         self.arm = ArmStandIn(self.timeline, seed=seed, quirks=Quirks(), latencies=latencies, trouble=trouble)
-        self.pools(pool("gpu", minimum=1, zones=zones, priority=Priority.SPOT if spot else Priority.REGULAR))
+        priority = Priority.SPOT if spot else Priority.REGULAR
+        only = pool("gpu", minimum=1, zones=zones, priority=priority)
+        self.pools(only, flexible=frozenset({"gpu"} if flexible else ()))
         self.counts = self.arm.cloud.chances.chances.counts
 
     def end(self) -> None:
@@ -159,8 +169,8 @@ def test_a_hanging_deletion_ends_by_itself() -> None:
 
 @pytest.mark.parametrize("kind", ["nic", "disk"])
 def test_things_stay_behind_when_their_vm_goes(kind: str) -> None:
-    world = Troubled(**{f"leftover_{kind}": 1.0})
-    world.ask("POST", f"{SET}/delete", {"instanceIds": ["0"]})
+    world = Troubled(flexible=True, **{f"leftover_{kind}": 1.0})
+    world.ask("POST", f"{SET}/delete", {"instanceIds": ["*"]})
     world.advance(DAY)
     assert len(getattr(world.arm.truth.leaks(), f"{kind}s")) == 1
 
