@@ -28,9 +28,11 @@ def await_operation(context: Orchestration) -> Steps[Json]:
         yield from draw(context, order, POLLS_PER_HISTORY)
     failures = order.get("failures", 0)
     wait = max(LADDER[min(polls, len(LADDER) - 1)], order.get("wait", 0.0))
-    for _ in range(POLLS_PER_HISTORY):
+    effort = 0
+    while effort < POLLS_PER_HISTORY:
         yield from pause(context, wait)
         status = yield from once(context, "poll_operation", order)
+        effort += 1 if status["ok"] else 2  # a refusal may be told to the request budget as well
         failures = 0 if status["ok"] else failures + 1
         if _is_last(status, failures):
             return _over(status)

@@ -118,7 +118,7 @@ def evictions_are_allowed(evidence: Evidence) -> Iterator[str]:
             continue
         pod, when = f"{eviction.namespace}/{eviction.name}", _at(evidence, eviction.at)
         for budget in eviction.budgets:
-            if budget.allowed < 1:
+            if eviction.healthy and budget.allowed < 1:
                 yield f"{when} against-budget: {pod} was evicted, budget {budget.name} allows none"
         if eviction.uid in granted:
             yield f"{when} evicted-twice: {pod} ({eviction.uid})"

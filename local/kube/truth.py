@@ -27,7 +27,8 @@ class BudgetState:
 
 @dataclass(frozen=True, slots=True)
 class EvictionRecord:
-    """One call of the eviction API; `refusal` is empty when it was granted."""
+    """One call of the eviction API; `refusal` is empty when it was granted. `healthy`: the pod ran, was Ready and was
+    not on its way out, so that its budgets had a say."""
 
     at: datetime
     namespace: str
@@ -36,6 +37,7 @@ class EvictionRecord:
     node: str
     budgets: tuple[BudgetState, ...]
     refusal: str
+    healthy: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,8 @@ class Truth:
     def note_eviction(self, pod: Stored, budgets: tuple[BudgetState, ...], refusal: str) -> None:
         """Called by the API after each decision, with the budgets as they were before it."""
         node = str(pod.spec.get("nodeName", ""))
-        record = EvictionRecord(self._timeline.now(), pod.namespace, pod.name, pod.uid, node, budgets, refusal)
+        healthy = is_ready(pod) and not is_finished(pod) and not pod.terminating
+        record = EvictionRecord(self._timeline.now(), pod.namespace, pod.name, pod.uid, node, budgets, refusal, healthy)
         self.evictions.append(record)
         if not refusal and pod.uid in self.pods:
             self.pods[pod.uid] = replace(self.pods[pod.uid], evicted=True)

@@ -67,7 +67,7 @@ class Work:
         for make in self._draw.sample(kinds, k=self._draw.choice((2, 3, 3))):
             yield from make(begin + self._draw.uniform(0.0, 30.0))
         if self._draw.random() < 0.05:
-            yield Deed(begin, "create", PODS, self._pod("giant", "200", 600.0))
+            yield Deed(begin, "create", PODS, self._pod(self._name("giant"), "200", 600.0))
 
     def _batch(self, at: float) -> Iterator[Deed]:
         """Tasks of one kind, some of which must not be moved."""

@@ -37,3 +37,16 @@ def test_a_refusal_by_the_api_server_says_nothing_about_the_subscription() -> No
     assert len(stage.bound()) == 1
     budget = stage.host.entity("request_budget", BUDGET)
     assert budget["tokens"] > CAPACITY / 2
+
+
+def test_polls_that_are_refused_time_and_again_make_no_long_history() -> None:
+    stage = Stage()
+    often = Fault("operation.get", code="TooManyRequests", retry_after=1, times=None, probability=0.75)
+    stage.stand.arm.faults.add(often)
+    stage.stand.arm.faults.add(Fault("scale_set.update", "spot", stage="slow", seconds=300))
+    stage.submit(1)
+    stage.run(2)
+    stage.say(seconds=600)
+    assert len(stage.bound()) == 1
+    assert stage.stand.arm.faults.hits["operation.get", "sync"] > 10
+    assert stage.host.violations == []

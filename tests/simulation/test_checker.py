@@ -144,6 +144,13 @@ def test_an_eviction_against_a_budget_and_a_second_one_are_found(bare: Bare):
     assert bare.verdict() == ["against-budget", "against-budget", "evicted-twice"]
 
 
+def test_a_budget_has_no_say_over_a_pod_that_is_not_healthy(bare: Bare):
+    budget = BudgetState("web", allowed=0, desired=1, healthy=1, ready=1)
+    record = EvictionRecord(bare.timeline.now(), "default", "web-1", "uid-1", "node", (budget,), "", healthy=False)
+    bare.stand_ins.cluster.truth.evictions.append(record)
+    assert bare.verdict() == []
+
+
 def test_a_refused_eviction_is_in_order(bare: Bare):
     budget = BudgetState("web", allowed=0, desired=1, healthy=1, ready=1)
     record = EvictionRecord(bare.timeline.now(), "default", "web-1", "uid-1", "node", (budget,), "not now")
