@@ -92,6 +92,11 @@ def refuse_foreign(node: Json, op: str) -> None:
         raise Busy("duplicate", f"operation {holder} is at work on node {name}")
     if is_cordoned(node) and not holder:
         raise Busy("foreign", "cordoned by an administrator")
+    refuse_opted_out(node)
+
+
+def refuse_opted_out(node: Json) -> None:
+    """Raises Busy for a node whose own annotations keep it; they may be set at any time."""
     opted_out = node_blocked_by(node["metadata"].get("annotations") or {})
     if opted_out:
         raise Busy("opted-out", opted_out)
@@ -170,8 +175,16 @@ def _as_if_staying(pod: Json) -> Json:
 
 def attached_volumes(api: ClusterApi, node: str) -> list[str]:
     """Volumes that the attach/detach controller still holds on the node: its VM must not go while there are any."""
+    return volumes_by_node(api).get(node, [])
+
+
+def volumes_by_node(api: ClusterApi) -> dict[str, list[str]]:
+    """The same of all nodes."""
     found, _ = api.list("/apis/storage.k8s.io/v1/volumeattachments")
-    return [item["metadata"]["name"] for item in found if item.get("spec", {}).get("nodeName") == node]
+    volumes: dict[str, list[str]] = {}
+    for item in found:
+        volumes.setdefault(item.get("spec", {}).get("nodeName", ""), []).append(item["metadata"]["name"])
+    return volumes
 
 
 def evict_all(api: ClusterApi, pods: list[Json], grace_seconds: int | None) -> list[str]:

@@ -66,7 +66,7 @@ def take_pool(context: Orchestration) -> Steps[Json]:
     for _ in range(LOCK_TRIES):
         yield from pause(context, LOCK_PAUSE)
         answer = yield from ledger(context, order, "lock_pool", **wanted)
-        if answer["granted"] or answer.get("recalled"):
+        if answer["granted"]:
             return answer
     if moment(deadline) <= moment(clock(context)):
         return {"granted": False}

@@ -7,6 +7,7 @@ from itertools import accumulate
 
 import orjson
 
+from functions.deletion import begin_deletion
 from functions.durable import Registry
 from functions.nodes import holder_of, is_cordoned, is_ready, provider_id
 from functions.outcomes import Json, no, tell
@@ -94,11 +95,13 @@ def delete_instances(world: World, order: Json) -> Json:
     compute = world.compute_of(pool)
     listed = [each for each in compute.instances(pool) if each.instance_id in order["failed"]]
     nodes, _ = world.api(order["cluster"]).list("/api/v1/nodes")
-    doomed = [each.instance_id for each in listed if _is_useless(each, nodes) and not each.undeletable_disks]
+    doomed = [each for each in listed if _is_useless(each, nodes)]
     if not doomed:
         return {"token": ""}
-    tell("instances deleted", cluster=order["cluster"], pool=pool.name, op=order["op"], instances=doomed)
-    return {"token": compute.begin_delete(pool, doomed)}
+    deletion = begin_deletion(compute, pool, doomed)
+    going = [each.instance_id for each in doomed if each.instance_id not in deletion.kept]
+    tell("instances deleted", cluster=order["cluster"], pool=pool.name, op=order["op"], instances=going)
+    return {"token": deletion.token}
 
 
 def _forbidden(pool: Pool) -> Json:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from datetime import timedelta
 
 from functions import nodes
+from functions.deletion import refuse_doomed_disks
 from functions.durable import Registry
-from functions.outcomes import LOG, Busy, Json, no, tell
+from functions.outcomes import LOG, Busy, Json, tell
+from functions.rechecks import GOING, instance_of, machine, refuse_busy, refuse_lost, shrinking
+from functions.removals import clear_leftovers, delete_node_object
 from functions.world import World, budget_key, may_grow, may_retire
 from shared.adapters.errors import NotFound, StaleWrite
-from shared.adapters.protocols import ClusterApi, Compute, Instance
+from shared.adapters.protocols import ClusterApi
 from shared.model import Pool
 from shared.names import EVICTING_AT_ANNOTATION
 from shared.provider_id import parse, pool_of
 from shared.reading.projection import evicting_at
 from shared.state.ledger import RECALL_REASON, moment
 
-GOING = "Deleting"
 EVICTION_MARGIN = 2  # seconds of the notice that are left to the kubelet
 LATE = timedelta(seconds=5)  # news on the way for longer than that past their hour are looked into
 BELIEVED = timedelta(minutes=2)  # after the hour that a node names itself; evictions are not late by more
@@ -25,14 +27,14 @@ MOST_DEALLOCATED = 500  # VMs in one order
 
 def cordon_node(world: World, order: Json) -> Json:
     """Check that the node still may go, cordon it, and check again what came in between."""
-    pool = _shrinking(world, order)
+    pool = shrinking(world, order)
     api = world.api(order["cluster"])
     node = nodes.read_node(api, order)
     nodes.refuse_foreign(node, order["op"])
     _refuse_recalled(world, order)
     expected = _expected_pods(world, order)
-    _refuse_busy(api, order["node"], expected)
-    _refuse_stuck_disks(_instance_of(world, pool, node))
+    refuse_busy(api, order["node"], expected)
+    refuse_doomed_disks(instance_of(world, pool, node))
     nodes.cordon(api, order)
     _refuse_recalled(world, order)
     return _load(api, order, expected)
@@ -64,7 +66,7 @@ def cordon_evicting(world: World, order: Json) -> Json:
 def _facts(pool: Pool, node: Json) -> Json:
     """What the rest of the saga needs to know of the node."""
     kind = {"sku": pool.sku, "zone": _zone_of(node, pool), "pool": pool.name}
-    ids = {"uid": node["metadata"].get("uid", ""), "instance": _machine(node)}
+    ids = {"uid": node["metadata"].get("uid", ""), "instance": machine(node)}
     return {**ids, "pool": pool.name, "pool_kind": pool.kind.value, "budget": budget_key(pool), "kind": kind}
 
 
@@ -82,7 +84,7 @@ def _refuse_old_news(world: World, pool: Pool, node: Json, order: Json) -> None:
     told = evicting_at(node)
     if told is not None and now - told < BELIEVED:
         return
-    instance = _instance_of(world, pool, node)
+    instance = instance_of(world, pool, node)
     if instance is not None and not instance.deallocated and instance.provisioning_state != GOING:
         raise Busy("withdrawn", f"the notice is old, and the VM of node {order['node']} runs")
 
@@ -98,59 +100,16 @@ def drain_pass(world: World, order: Json) -> Json:
     """Evict what is left, once each: {"remaining", "held", "volumes", "waiting_for"}."""
     if order.get("grace_until"):
         return _forced_pass(world, order)
-    _shrinking(world, order)
+    shrinking(world, order)
     _refuse_recalled(world, order)
     api = world.api(order["cluster"])
-    _refuse_lost(nodes.read_node(api, order), order)
+    refuse_lost(nodes.read_node(api, order), order)
     load = nodes.load_of(api, order["node"])
     if load.blocked:
         raise Busy("blocked", load.blocked)
     held = nodes.evict_all(api, load.moving, None)
     volumes = nodes.attached_volumes(api, order["node"])
     return _progress(load, held, volumes)
-
-
-def delete_node_vm(world: World, order: Json) -> Json:
-    """Under the pool's lock: look at everything again, then delete the VM by its instance id."""
-    pool = _shrinking(world, order)
-    api = world.api(order["cluster"])
-    node = nodes.read_node(api, order)
-    _refuse_lost(node, order)
-    _refuse_busy(api, order["node"], frozenset())
-    volumes = nodes.attached_volumes(api, order["node"])
-    if volumes:
-        return no("volumes", f"volumes are still attached: {', '.join(volumes[:3])}")
-    compute = world.compute_of(pool)
-    instances = compute.instances(pool)
-    mine = _of_node(instances, node)
-    if parse(node.get("spec", {}).get("providerID", "")) is None:
-        raise Busy("unknown-vm", "its providerID names no Azure VM")
-    if mine is None:
-        return {"token": "", "vm": {"instance_id": _machine(node), "nics": [], "os_disk": ""}}
-    _refuse_stuck_disks(mine)
-    _refuse_below_minimum(pool, instances, mine)
-    tell("vm deleted", cluster=order["cluster"], node=order["node"], pool=pool.name, op=order["op"])
-    vm = {"instance_id": mine.instance_id, "nics": list(mine.nics), "os_disk": mine.os_disk}
-    return {
-        "token": "" if mine.provisioning_state == GOING else compute.begin_delete(pool, [mine.instance_id]),
-        "vm": vm,
-    }
-
-
-def finish_retirement(world: World, order: Json) -> Json:
-    """{"gone"}: whether VM, NICs, OS disk and Node are; what is ours and left over is deleted on the way."""
-    pool = world.pool_to_finish(order["cluster"], order["pool"])
-    compute = world.compute_of(pool)
-    if not _vm_is_gone(compute, pool, order["vm"]["instance_id"]):
-        return {"gone": False, "waiting_for": "the VM"}
-    if not may_retire(pool):
-        return {"gone": True}  # nothing more is written; what is left over is for a sweep in another mode
-    attached = _clear_leftovers(compute, pool, order["vm"])
-    if attached:
-        return {"gone": False, "waiting_for": attached}
-    _delete_node_object(world.api(order["cluster"]), order)
-    tell("retired", cluster=order["cluster"], node=order["node"], pool=pool.name, op=order["op"])
-    return {"gone": True}
 
 
 def finish_eviction(world: World, order: Json) -> Json:
@@ -169,9 +128,9 @@ def finish_eviction(world: World, order: Json) -> Json:
         state = "deallocated" if mine.deallocated else going
         return {"gone": False, "state": state, "waiting_for": _STILL[state]}
     if may_retire(pool):
-        if attached := _clear_leftovers(compute, pool, order["vm"]):
+        if attached := clear_leftovers(compute, compute.leftovers([pool]), order["vm"]):
             return {"gone": False, "state": "going", "waiting_for": f"{attached} is still there"}
-        _delete_node_object(world.api(order["cluster"]), order)
+        delete_node_object(world.api(order["cluster"]), order["node"], order["uid"])
     tell("evicted", cluster=order["cluster"], node=order["node"], pool=pool.name)
     return {"gone": True}
 
@@ -237,13 +196,6 @@ def keep_node(world: World, order: Json) -> Json:
     return {"uncordoned": undone}
 
 
-def _shrinking(world: World, order: Json) -> Pool:
-    pool = world.pool(order["cluster"], order["pool"])
-    if not may_retire(pool):
-        raise Busy("mode", f"pool {pool.name} is in mode {pool.mode.value}: no node is taken away")
-    return pool
-
-
 def _expected_pods(world: World, order: Json) -> frozenset[str]:
     """The uids of the pods that the plan has found another place for; no other pod may be on the node."""
     if not order.get("plan"):
@@ -253,36 +205,10 @@ def _expected_pods(world: World, order: Json) -> frozenset[str]:
     return frozenset(pod["uid"] for going in planned for move in going["moves"] for pod in move["pods"])
 
 
-def _refuse_busy(api: ClusterApi, node: str, expected: frozenset[str]) -> nodes.Load:
-    load = nodes.load_of(api, node)
-    if load.blocked:
-        raise Busy("blocked", load.blocked)
-    newcomer = next((pod for pod in load.moving if pod["metadata"].get("uid", "") not in expected), None)
-    if newcomer is not None:
-        raise Busy("busy", f"busy again: {nodes.name_of(newcomer)} has come")
-    return load
-
-
 def _load(api: ClusterApi, order: Json, expected: frozenset[str]) -> Json:
     """After the cordon; a newcomer found now is told by Busy, and the saga uncordons."""
-    load = _refuse_busy(api, order["node"], expected)
+    load = refuse_busy(api, order["node"], expected)
     return {"remaining": load.remaining, "volumes": len(nodes.attached_volumes(api, order["node"]))}
-
-
-def _refuse_lost(node: Json, order: Json) -> None:
-    holder = nodes.holder_of(node)
-    if holder and holder != order["op"] and nodes.is_cordoned(node):
-        raise Busy("taken", f"operation {holder} goes on with node {order['node']}, which Azure takes away")
-    if not holder or not nodes.is_cordoned(node):
-        raise Busy("lost", "somebody took our cordon off the node")
-
-
-def _refuse_stuck_disks(instance: Instance | None) -> None:
-    """A data disk that is not ours and would go with the VM: rather keep a VM than lose somebody's data."""
-    if instance is not None and instance.undeletable_disks:
-        raise Busy(
-            "disks", f"data disk {instance.undeletable_disks[0]} is set to be deleted with the VM: set it to Detach"
-        )
 
 
 def _refuse_going(world: World, order: Json) -> None:
@@ -296,15 +222,9 @@ def _refuse_going(world: World, order: Json) -> None:
         return
     if parse(node.get("spec", {}).get("providerID", "")) is None:
         return
-    instance = _instance_of(world, pool, node)
+    instance = instance_of(world, pool, node)
     if instance is None or instance.deallocated or instance.provisioning_state == GOING:
         raise Busy("going", f"the VM of node {order['node']} is being deleted: it stays cordoned")
-
-
-def _refuse_below_minimum(pool: Pool, instances: list[Instance], mine: Instance) -> None:
-    others = sum(each.provisioning_state != GOING and each is not mine for each in instances)
-    if mine.provisioning_state != GOING and others < pool.minimum:
-        raise Busy("minimum", f"pool {pool.name} would fall below its minimum of {pool.minimum}")
 
 
 def _forced_pass(world: World, order: Json) -> Json:
@@ -313,7 +233,7 @@ def _forced_pass(world: World, order: Json) -> Json:
     if not may_grow(pool):
         raise Busy("mode", f"pool {pool.name} is in mode {pool.mode.value}: nothing is written")
     api = world.api(order["cluster"])
-    _refuse_lost(nodes.read_node(api, order), order)
+    refuse_lost(nodes.read_node(api, order), order)
     load = nodes.load_of(api, order["node"])
     left = (moment(order["grace_until"]) - moment(order["now"])).total_seconds() - EVICTION_MARGIN
     held = nodes.evict_all(api, load.moving, max(1, int(left)))
@@ -332,57 +252,6 @@ def _progress(load: nodes.Load, held: list[str], volumes: list[str]) -> Json:
     return {"remaining": load.remaining, "held": len(held), "volumes": len(volumes), "waiting_for": reason}
 
 
-def _machine(node: Json) -> str:
-    machine = parse(node.get("spec", {}).get("providerID", ""))
-    return machine.deletion_id if machine is not None else node["metadata"]["name"]
-
-
-def _of_node(instances: list[Instance], node: Json) -> Instance | None:
-    provider_id = node.get("spec", {}).get("providerID", "").casefold()
-    return next((each for each in instances if each.provider_id.casefold() == provider_id), None)
-
-
-def _instance_of(world: World, pool: Pool, node: Json) -> Instance | None:
-    """The VM of a node, or None when it is gone or the node does not say which it is."""
-    try:
-        instance = world.compute_of(pool).instance(pool, _machine(node))
-    except NotFound:
-        return None
-    return instance if _of_node([instance], node) else None
-
-
-def _vm_is_gone(compute: Compute, pool: Pool, instance_id: str) -> bool:
-    try:
-        compute.instance(pool, instance_id)
-    except NotFound:
-        return True
-    return False
-
-
-def _clear_leftovers(compute: Compute, pool: Pool, vm: Json) -> str:
-    """Delete the VM's own NICs and OS disk where they stayed behind; the name of one that is still held, or ""."""
-    own = {name.casefold() for name in [*vm["nics"], vm["os_disk"]] if name}
-    if not own:
-        return ""
-    for left in compute.leftovers([pool]):
-        if left.resource_id.casefold() not in own:
-            continue
-        if left.attached:
-            return left.resource_id
-        try:
-            compute.delete_leftover(left)
-        except StaleWrite:
-            return left.resource_id
-    return ""
-
-
-def _delete_node_object(api: ClusterApi, order: Json) -> None:
-    try:
-        api.delete(nodes.path_of(order["node"]), uid=order["uid"])
-    except (NotFound, StaleWrite):
-        return  # gone already, or a new machine has joined under the old name
-
-
 def registry(world: World) -> Registry:
     """The activities of `retire_node`, `drain_node` and `replace_evicted`."""
 
@@ -393,8 +262,6 @@ def registry(world: World) -> Registry:
         cordon_evicting,
         note_machine,
         drain_pass,
-        delete_node_vm,
-        finish_retirement,
         finish_eviction,
         list_deallocated,
         keep_node,

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 from functions.admission import replan
 from functions.durable import Json, Orchestration, Steps
-from functions.outcomes import LATER, STALE, THROTTLED, no
-from functions.waiting import attempt, clock, draw, finished, ledger, lock, once, pause, unlock, until
-from shared.state.ledger import RECALL_REASON, stamp
+from functions.outcomes import LATER, THROTTLED, no
+from functions.removals import UNDELETED
+from functions.waiting import attempt, clock, ledger, once, pause, until
+from shared.state.ledger import stamp
 
-RETIREMENT_REQUESTS = 15
 COOLDOWN = 600.0  # seconds before a node that stayed is tried again: its reason seldom goes sooner
 STALE_KINDS = frozenset({"blocked", "busy"})  # a pod has come since the snapshot: the next one shows it
 TAKEN = "taken"  # Azure takes the node away, and an eviction's saga goes on from here
@@ -19,8 +19,6 @@ PASSES_PER_HISTORY = 8
 DRAIN_PAUSE = 5.0
 HELD_PAUSE = 10.0  # a disruption budget recovers when a pod elsewhere has become ready, which takes a while
 REMOVALS = 5  # tries after the first one, each with a history of its own
-PASSING = (STALE, LATER, THROTTLED, "volumes")
-LOOK_PAUSES = (5.0, 10.0, 20.0, 30.0)  # between looks at what a deletion left
 
 
 def retire_node(context: Orchestration) -> Steps[Json]:
@@ -34,11 +32,12 @@ def retire_node(context: Orchestration) -> Steps[Json]:
             return (yield from ended(context, order, drained))
         context.continue_as_new(order)
         return {}
-    result = yield from _removed(context, order)
+    result: Json = yield context.call_sub_orchestrator("leave_pool", order)
     order = {**order, "going": order.get("going") or result.get("going", False)}
+    order["force"] = result.get("kind") == UNDELETED
     if not result.get("again") or order["tries"] >= REMOVALS:
         return (yield from ended(context, order, result))
-    yield from pause(context, max(HELD_PAUSE, result.get("retry_after") or 0.0))
+    yield from pause(context, HELD_PAUSE)
     context.continue_as_new({**order, "tries": order["tries"] + 1})
     return {}
 
@@ -69,44 +68,7 @@ def _drained(context: Orchestration, order: Json) -> Steps[Json]:
         drained: Json = yield context.call_sub_orchestrator("drain_node", order)
         if not drained["ok"]:
             return drained
-    yield from draw(context, order, RETIREMENT_REQUESTS, urgent=False)
     return {"ok": True}
-
-
-def _removed(context: Orchestration, order: Json) -> Steps[Json]:
-    """One try to delete a drained node's VM and to see it gone; `again` where another one may help.
-
-    Azure may accept a deletion and fail it; volumes may take long to be detached, and the lock is not held meanwhile.
-    """
-    locked = yield from lock(context, order)
-    if locked.get("recalled"):
-        return no("recalled", RECALL_REASON)
-    if not locked["granted"]:
-        return no("locked", f"pool {order['pool']} stayed locked", again=True)
-    deleted: Json = yield from once(context, "delete_node_vm", order)
-    unsure = not deleted["ok"] and deleted["kind"] in (LATER, THROTTLED)  # Azure may have taken it all the same
-    noted = {} if unsure else {"deleting" if deleted["ok"] else "draining": order["node"]}
-    yield from unlock(context, order, **noted)
-    if not deleted["ok"]:
-        return {**deleted, "again": deleted["kind"] in PASSING}
-    status = yield from finished(context, order, deleted["token"])
-    seen = yield from _seen_gone(context, order, deleted["vm"])
-    if seen["ok"]:
-        return seen
-    reason = seen["reason"] if status["ok"] else f"Azure did not delete the VM: {status['code']}"
-    return no("undeleted", reason, again=True, going=True)
-
-
-def _seen_gone(context: Orchestration, order: Json, vm: Json) -> Steps[Json]:
-    """Azure is deleting the VM: that it cannot be seen just now does not take that back."""
-    reason = "its VM is still there"
-    for wait in LOOK_PAUSES:
-        seen = yield from once(context, "finish_retirement", order, vm=vm)
-        if seen["ok"] and seen["gone"]:
-            return {"ok": True}
-        reason = f"{seen['waiting_for']} is still there" if seen["ok"] else seen["reason"]
-        yield from pause(context, max(wait, seen.get("retry_after") or 0.0))
-    return no("present", reason)
 
 
 def drain_node(context: Orchestration) -> Steps[Json]:

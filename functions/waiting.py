@@ -86,7 +86,7 @@ def lock(context: Orchestration, order: Json) -> Steps[Json]:
     """The write lock of the order's pool, held for the order's `op`."""
     fields = {"pool": order["pool"], "holder": order["op"], "seconds": LOCK_SECONDS}
     answer: Json = yield from ledger(context, order, "lock_pool", **fields)
-    if answer["granted"] or answer.get("recalled"):
+    if answer["granted"]:
         return answer
     waited: Json = yield context.call_sub_orchestrator("take_pool", {"cluster": order["cluster"], **fields})
     return waited

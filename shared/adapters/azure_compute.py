@@ -162,14 +162,23 @@ class AzureCompute:
             # our own earlier request is still under way: the VM's state tells how it ends
             return pack("vm-state", [group, name])
 
-    def begin_delete(self, pool: Pool, instance_ids: Sequence[str]) -> str:
+    def begin_delete(self, pool: Pool, instance_ids: Sequence[str], *, force: bool = False) -> str:
         """See `Compute.begin_delete`. Uniform sets take one request for all; VMs one each, in order: when one is
         refused (Throttled, for instance) the earlier ones are on their way, and asking again for all is safe."""
         if not instance_ids:
             return ""
+        try:
+            return self._begin_delete(pool, instance_ids, force=force)
+        except Rejected as error:
+            if not force or error.code != "OperationNotAllowed":
+                raise
+        # dedicated hosts and isolated sizes know no forced deletion; cluster-autoscaler falls back in the same way
+        return self._begin_delete(pool, instance_ids, force=False)
+
+    def _begin_delete(self, pool: Pool, instance_ids: Sequence[str], *, force: bool) -> str:
         if pool.kind is PoolKind.VMSS and all(instance_id.isdigit() for instance_id in instance_ids):
-            return self._begin_delete_children(pool, list(instance_ids))
-        return self._begin_delete_vms(pool, instance_ids)
+            return self._begin_delete_children(pool, list(instance_ids), force=force)
+        return self._begin_delete_vms(pool, instance_ids, force=force)
 
     def poll(self, token: str) -> OperationStatus:
         """See `Compute.poll`. Raises Rejected for a token of somebody else's."""
@@ -242,9 +251,9 @@ class AzureCompute:
         known = self._flexible.get(self._set_of(pool))
         return self.scale_set(pool).flexible if known is None else known
 
-    def _begin_delete_children(self, pool: Pool, instance_ids: list[str]) -> str:
+    def _begin_delete_children(self, pool: Pool, instance_ids: list[str], *, force: bool) -> str:
         try:
-            return self._delete_instances(pool, instance_ids)
+            return self._delete_instances(pool, instance_ids, force=force)
         except NotFound:
             return ""
         except Rejected as error:
@@ -252,20 +261,24 @@ class AzureCompute:
                 raise
         there = {instance.instance_id for instance in self.instances(pool)}
         live = [instance_id for instance_id in instance_ids if instance_id in there]
-        return self._delete_instances(pool, live) if live else ""
+        return self._delete_instances(pool, live, force=force) if live else ""
 
-    def _delete_instances(self, pool: Pool, instance_ids: list[str]) -> str:
+    def _delete_instances(self, pool: Pool, instance_ids: list[str], *, force: bool) -> str:
         with translated(f"deleting {len(instance_ids)} VMs of scale set {pool.resource}"):
             poller: LROPoller[Any] = self._client.virtual_machine_scale_sets.begin_delete_instances(
-                self._group_of(pool), pool.resource, {"instanceIds": instance_ids}, polling=self._polling()
+                self._group_of(pool),
+                pool.resource,
+                {"instanceIds": instance_ids},
+                force_deletion=force or None,
+                polling=self._polling(),
             )
             return pack("delete-instances", poller.continuation_token())
 
-    def _begin_delete_vms(self, pool: Pool, names: Sequence[str]) -> str:
+    def _begin_delete_vms(self, pool: Pool, names: Sequence[str], *, force: bool) -> str:
         group = self._group_of(pool)
         tokens: dict[str, str] = {}
         for name in names:
-            token = self._delete_vm(group, name)
+            token = self._delete_vm(group, name, force=force)
             if token:
                 tokens[name] = token
         if not tokens:
@@ -274,12 +287,12 @@ class AzureCompute:
             return pack("delete-vm", next(iter(tokens.values())))
         return pack("vms-gone", [group, sorted(tokens)])
 
-    def _delete_vm(self, group: str, name: str) -> str:
+    def _delete_vm(self, group: str, name: str, *, force: bool) -> str:
         """The SDK's token, or "" when the VM is not there: DELETE answers 204 then."""
         try:
             with translated(f"deleting VM {name}"):
                 poller: LROPoller[Any] = self._client.virtual_machines.begin_delete(
-                    group, name, polling=self._polling()
+                    group, name, force_deletion=force or None, polling=self._polling()
                 )
         except NotFound:
             return ""

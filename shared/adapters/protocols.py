@@ -113,9 +113,10 @@ class Compute(Protocol):
         """
         ...
 
-    def begin_delete(self, pool: Pool, instance_ids: Sequence[str]) -> str:
+    def begin_delete(self, pool: Pool, instance_ids: Sequence[str], *, force: bool = False) -> str:
         """Delete these VMs, by instance id. Idempotent: ids that are gone already are no error. Returns a token, or ""
-        when there was nothing left to delete."""
+        when there was nothing left to delete. `force`: without waiting for the guest to shut down, where Azure does
+        that at all. For `functions.deletion` alone: everybody else's deletions pass through there."""
         ...
 
     def poll(self, token: str) -> OperationStatus:

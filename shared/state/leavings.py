@@ -8,7 +8,9 @@ from shared.state.ledger import (
     COOLING_LIMIT,
     DELETING,
     DRAINING,
+    GONE,
     GONE_LIMIT,
+    READY,
     REASON_LENGTH,
     RECALL_REASON,
     RECALLED,
@@ -21,9 +23,9 @@ from shared.state.ledger import (
 
 
 def recall(ledger: ClusterLedger, node: str) -> bool:
-    """Tell a saga that its node stays, if it has not gone too far: who holds its pool's lock may have asked Azure."""
+    """Tell a saga that its node stays, if it has not gone too far: the removal that took it may have asked Azure."""
     leaving = ledger.retirements.get(node)
-    if leaving is None or leaving.stage not in (DRAINING, RECALLED):
+    if leaving is None or leaving.stage not in (DRAINING, READY, RECALLED):
         return False
     ledger.retirements[node] = replace(leaving, stage=RECALLED)
     return True
@@ -38,7 +40,7 @@ def retirement_problem(ledger: ClusterLedger, wish: Json, order: Json) -> str:
     cooling, known = ledger.cooling.get(wish["node"]), (ledger.epoch, ledger.sequence)
     if cooling is not None and not passed(cooling.until, order["now"]) and not cooling.lifted(known):
         return f"stayed a short while ago: {cooling.reason}"
-    draining = sum(leaving.stage not in (DELETING, RECALLED) for leaving in ledger.retirements.values())
+    draining = sum(leaving.stage not in (DELETING, GONE, RECALLED) for leaving in ledger.retirements.values())
     if draining >= order["limit"]:
         return f"{order['limit']} retirements are under way, which is as many as may be"
     leaving_pool = sum(leaving.pool == wish["pool"] for leaving in ledger.retirements.values())
@@ -66,8 +68,3 @@ def end_retirement(ledger: ClusterLedger, order: Json) -> Json:
         ledger.gone = dict([*ledger.gone.items(), (order["node"], order["gone"])][-GONE_LIMIT:])
     again, ledger.idle_waiting = ledger.idle_waiting, False
     return {"ok": True, "again": again}
-
-
-def node_of(ledger: ClusterLedger, op: str) -> str:
-    """The node whose saga this is, or ""."""
-    return next((node for node, leaving in ledger.retirements.items() if leaving.op == op), "")

@@ -31,8 +31,11 @@ INTENDED = "intended"
 ASKED = "asked"
 ARRIVING = "arriving"
 DRAINING = "draining"
+READY = "ready"  # drained: a removal of its pool may take it
 REMOVING = "removing"  # under the pool's lock, about to ask Azure: nobody may call the node back any more
 DELETING = "deleting"
+GONE = "gone"
+KEPT = "kept"  # not deleted, or not yet: its saga decides what to do about that
 RECALLED = "recalled"  # told to stay: pods need it; its saga ends at its next look
 EVICTING = "evicting"  # goes whether we plan it or not
 
@@ -82,12 +85,16 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """A node with a saga in flight."""
+    """A node with a saga in flight. `removal` took it; `kind` and `why` say what kept it; `force`: its VM hangs."""
 
     op: str
     pool: str
     since: str
     stage: str = DRAINING
+    removal: str = ""
+    kind: str = ""
+    why: str = ""
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +124,9 @@ class ClusterLedger:
     """The entity's state. `generation` counts what was recorded, `served` is the generation last planned for.
 
     `gone` {node: uid} are nodes that we took away: a snapshot that still shows them is older than that. `idle_waiting`:
-    the last plan kept idle nodes only because as many as may be were going already. `learnt` {pool: what its nodes were
-    like}, the oldest lesson first. `evictions` {kind of Spot: when its last nodes were taken}; `claims` {what one does
-    for many: until when}.
+    the last plan kept idle nodes only because as many as may be were going already. `gathering` {pool: the removal that
+    takes whoever is ready}. `learnt` {pool: what its nodes were like}, the oldest lesson first. `evictions` {kind of
+    Spot: when its last nodes were taken}; `claims` {what one does for many: until when}.
     """
 
     epoch: int = 0
@@ -137,6 +144,7 @@ class ClusterLedger:
     gone: dict[str, str] = field(default_factory=dict)
     idle_waiting: bool = False
     locks: dict[str, Lock] = field(default_factory=dict)
+    gathering: dict[str, Lock] = field(default_factory=dict)
     learnt: dict[str, Json] = field(default_factory=dict)
     evictions: dict[str, list[str]] = field(default_factory=dict)
     claims: dict[str, str] = field(default_factory=dict)
@@ -161,7 +169,8 @@ class ClusterLedger:
         known["growths"] = {op: _growth(entry) for op, entry in known.get("growths", {}).items()}
         known["retirements"] = {node: Leaving(**entry) for node, entry in known.get("retirements", {}).items()}
         known["cooling"] = {node: Cooling(**entry) for node, entry in known.get("cooling", {}).items()}
-        known["locks"] = {pool: Lock(**entry) for pool, entry in known.get("locks", {}).items()}
+        for leases in ("locks", "gathering"):
+            known[leases] = {pool: Lock(**entry) for pool, entry in known.get(leases, {}).items()}
         return cls(**known)
 
     def view(self) -> Json:
@@ -173,7 +182,7 @@ class ClusterLedger:
         return pack(self.view(), BULKY)
 
 
-_ENTRIES = ("growths", "retirements", "cooling", "locks")
+_ENTRIES = ("growths", "retirements", "cooling", "locks", "gathering")
 _LISTS = ("seen", "spent", "failures")
 BULKY = ("seen", "spent", "growths", "retirements", "failures", "cooling", "gone", "learnt")
 
@@ -191,17 +200,17 @@ def planning_ledger(view: Json, now: datetime | None = None) -> Ledger:
         upcoming=tuple(Upcoming(g.pool, g.outstanding, moment(g.deadline)) for g in growths if g.outstanding > 0),
         failures=tuple(_memory(entry) for entry in view.get("failures", ())),
         retiring=frozenset(view.get("retirements", {})) - _leaving(view, RECALLED),
-        deleting=_leaving(view, DELETING),
+        deleting=_leaving(view, DELETING, GONE),
         cooling=cooling,
-        recallable=_leaving(view, DRAINING),
+        recallable=_leaving(view, DRAINING, READY),
         recalled=_leaving(view, RECALLED) | {node for node, why in cooling.items() if why == RECALL_REASON},
         learnt={pool: _lesson(entry) for pool, entry in view.get("learnt", {}).items()},
     )
 
 
-def _leaving(view: Json, stage: str) -> frozenset[str]:
+def _leaving(view: Json, *stages: str) -> frozenset[str]:
     """The nodes with a saga that stands there."""
-    return frozenset(node for node, going in view.get("retirements", {}).items() if going["stage"] == stage)
+    return frozenset(node for node, going in view.get("retirements", {}).items() if going["stage"] in stages)
 
 
 def _cooling(view: Json, now: datetime) -> dict[str, str]:

@@ -5,31 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 from shared.state.growths import growth_waits
-from shared.state.leavings import node_of
-from shared.state.ledger import (
-    ASKED,
-    DELETING,
-    DRAINING,
-    INTENDED,
-    RECALLED,
-    REMOVING,
-    ClusterLedger,
-    Json,
-    Lock,
-    after,
-    passed,
-)
+from shared.state.ledger import ASKED, INTENDED, ClusterLedger, Json, Lock, after, passed
 
 
 def lock_pool(ledger: ClusterLedger, order: Json) -> Json:
     """The pool's write lock. `others`: growths of the pool that another saga may have asked Azure for and not seen end;
     while there are any, capacity without an instance may still be theirs. Growths go first: pods wait for them, and the
-    retirements of a busy evening would take the lock from one another for minutes. A retirement that was called back
-    gets no lock, and one that gets it can't be called back any more: `recalled` says so."""
+    removals of a busy evening would take the lock from one another for minutes."""
     pool, holder, now = order["pool"], order["holder"], order["now"]
-    mine = node_of(ledger, holder)
-    if mine and ledger.retirements[mine].stage == RECALLED:
-        return {"granted": False, "recalled": True}
     lock = ledger.locks.get(pool)
     if lock is not None and lock.holder != holder and not passed(lock.deadline, now):
         return {"granted": False}
@@ -38,22 +21,15 @@ def lock_pool(ledger: ClusterLedger, order: Json) -> Json:
     growth = ledger.growths.get(holder)
     others = sum(g.pool == pool and g.stage == ASKED and op != holder for op, g in ledger.growths.items())
     ledger.locks[pool] = Lock(holder, after(now, order["seconds"]))
-    if mine and ledger.retirements[mine].stage == DRAINING:
-        ledger.retirements[mine] = replace(ledger.retirements[mine], stage=REMOVING)
     return {"granted": True, "others": others, "growth": asdict(growth) if growth else None}
 
 
 def unlock_pool(ledger: ClusterLedger, order: Json) -> Json:
-    """Give the lock back, and note in the same breath what the write came to: `target` of the growth `holder`, that
-    the node `deleting` now only waits for its VM to go, or that Azure surely was not asked to delete `draining`'s."""
+    """Give the lock back, and note in the same breath what the write came to: `target` of the growth `holder`."""
     lock = ledger.locks.get(order["pool"])
     if lock is not None and lock.holder == order["holder"]:
         del ledger.locks[order["pool"]]
     growth = ledger.growths.get(order["holder"])
     if growth is not None and order.get("target") is not None and growth.stage == INTENDED:
         ledger.growths[order["holder"]] = replace(growth, target=order["target"], stage=ASKED)
-    for stage in (DELETING, DRAINING):
-        leaving = ledger.retirements.get(order.get(stage, ""))
-        if leaving is not None and (stage == DELETING or leaving.stage == REMOVING):
-            ledger.retirements[order[stage]] = replace(leaving, stage=stage)
     return {"ok": True}

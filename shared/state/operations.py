@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shared.state.bulk import pack
+from shared.state.departures import depart, note_departures, take_departing
 from shared.state.evictions import adopt, claim, unclaim
 from shared.state.growths import conclude_growth, remember_failure
 from shared.state.leading import begin, record, release, settle
@@ -24,7 +25,9 @@ def _tidy(ledger: ClusterLedger, order: Json) -> Json:
     ledger.growths = {op: g for op, g in ledger.growths.items() if not passed(g.deadline, now)}
     ledger.failures = [entry for entry in ledger.failures if not passed(entry["until"], now)]
     ledger.cooling = {node: entry for node, entry in ledger.cooling.items() if not passed(entry.until, now)}
-    ledger.locks = {pool: lock for pool, lock in ledger.locks.items() if not passed(lock.deadline, now)}
+    for leases in (ledger.locks, ledger.gathering):
+        for pool in [pool for pool, lease in leases.items() if passed(lease.deadline, now)]:
+            del leases[pool]
     return {"ok": True, "view": ledger.answer()}
 
 
@@ -36,6 +39,9 @@ _OPERATIONS: dict[str, Callable[[ClusterLedger, Json], Json]] = {
     "adopt": adopt,
     "claim": claim,
     "unclaim": unclaim,
+    "depart": depart,
+    "take_departing": take_departing,
+    "note_departures": note_departures,
     "lock_pool": lock_pool,
     "unlock_pool": unlock_pool,
     "conclude_growth": conclude_growth,

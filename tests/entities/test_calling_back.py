@@ -25,11 +25,11 @@ class Entity:
     def recall(self):
         return self.do("begin", holder="h", recalls=["n1"], limit=5, spare={})["recalls"]
 
-    def lock(self):
-        return self.do("lock_pool", pool="p", holder="r1", seconds=60)
+    def depart(self, **more):
+        return self.do("depart", node="n1", op="r1", ready=True, **more)
 
-    def unlock(self, **noted):
-        return self.do("unlock_pool", pool="p", holder="r1", **noted)
+    def take(self, removal):
+        return self.do("take_departing", pool="p", op=removal, most=10)["nodes"]
 
     @property
     def seen(self):
@@ -44,15 +44,19 @@ def test_a_node_that_drains_can_be_called_back_and_is_supply_from_then_on():
     assert (entity.seen.retiring, entity.seen.recallable, entity.seen.recalled) == (set(), set(), {"n1"})
 
 
-def test_a_saga_that_was_called_back_gets_no_lock_to_delete_with():
+def test_a_node_that_was_called_back_is_taken_by_no_removal():
     entity = Entity()
+    removal = entity.depart()["removal"]
     entity.recall()
-    assert entity.lock() == {"granted": False, "recalled": True}
+    assert entity.take(removal) == []
+    assert entity.depart() == {"state": "recalled"}
 
 
-def test_a_node_whose_saga_has_the_lock_is_not_called_back():
+def test_a_node_that_waits_for_its_removal_can_be_called_back_and_one_that_was_taken_can_not():
     entity = Entity()
-    assert entity.lock()["granted"]
+    removal = entity.depart()["removal"]
+    assert entity.seen.recallable == {"n1"}
+    assert [each["node"] for each in entity.take(removal)] == ["n1"]
     assert entity.recall() == []
     assert entity.seen.recallable == set()
     assert entity.seen.retiring == {"n1"}
@@ -60,12 +64,19 @@ def test_a_node_whose_saga_has_the_lock_is_not_called_back():
 
 @pytest.mark.parametrize(
     ("noted", "still"),
-    [({"draining": "n1"}, True), ({}, False), ({"deleting": "n1"}, False)],
+    [
+        ({"ready": ["n1"]}, True),
+        ({}, False),
+        ({"deleting": ["n1"]}, False),
+        ({"gone": ["n1"]}, False),
+        ({"kept": {"n1": ["busy", "busy again"]}}, False),
+    ],
 )
-def test_after_the_lock_only_a_node_that_azure_surely_was_not_asked_about_can_be_called_back(noted, still):
+def test_once_taken_only_a_node_that_azure_surely_was_not_asked_about_can_be_called_back(noted, still):
     entity = Entity()
-    entity.lock()
-    entity.unlock(**noted)
+    removal = entity.depart()["removal"]
+    entity.take(removal)
+    entity.do("note_departures", op=removal, **noted)
     assert bool(entity.recall()) is still
 
 

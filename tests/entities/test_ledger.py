@@ -211,7 +211,9 @@ def test_a_node_that_only_waits_for_azure_holds_up_nobody() -> None:
     book = Book()
     book.lead()
     book.begin(retirements=[leaving("n1"), leaving("n2")])
-    book.do("unlock_pool", pool="p", holder="r-n1", deleting="n1")
+    removal = book.do("depart", node="n1", op="r-n1", ready=True)["removal"]
+    book.do("take_departing", pool="p", op=removal, most=10)
+    book.do("note_departures", op=removal, deleting=["n1"])
     assert book.begin(retirements=[leaving("n3")])["retirements"] == ["r-n3"]
 
 
@@ -229,7 +231,8 @@ def test_one_saga_per_node() -> None:
     book.begin(retirements=[leaving("n1", "x")])
     assert book.begin(retirements=[leaving("n1", "y")])["retirements"] == []
     assert book.begin(retirements=[leaving("n1", "x")])["retirements"] == ["x"]
-    book.do("lock_pool", pool="p", holder="x", seconds=60)
+    removal = book.do("depart", node="n1", op="x", ready=True)["removal"]
+    book.do("take_departing", pool="p", op=removal, most=10)
     assert not book.do("adopt", node="n1", op="z", pool="p")["ok"]
 
 

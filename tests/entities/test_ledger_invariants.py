@@ -12,7 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from shared.state.ledger import (
     DELETING,
-    DRAINING,
+    GONE,
     RECALLED,
     SEEN_LIMIT,
     SPENT_LIMIT,
@@ -39,7 +39,8 @@ class Ledgers(RuleBasedStateMachine):
         self.instances: dict[str, list[str]] = {"p": [], "q": []}
         self.claimed: dict[str, list[str]] = {}
         self.drained: set[str] = set()
-        self.locked: set[str] = set()
+        self.taken: dict[str, str] = {}
+        self.removals: list[str] = []
         self.called_back: set[str] = set()
 
     def do(self, operation: str, **order: Any) -> dict[str, Any]:
@@ -106,30 +107,47 @@ class Ledgers(RuleBasedStateMachine):
     def call_back(self, holder: str, number: int) -> None:
         order = {"growths": [], "limit": LIMIT, "spare": {}, "join_timeout": 150}
         answer = self.do("begin", holder=holder, recalls=[f"n{number}"], **order)
-        assert not (answer["recalls"] and f"n{number}" in self.locked), "called back though its VM may be going"
+        assert not (answer["recalls"] and f"n{number}" in self.taken), "called back though its VM may be going"
         self.called_back |= {each["node"] for each in answer["recalls"]}
 
-    @rule(number=st.integers(0, 8))
-    def lock_for_a_deletion(self, number: int) -> None:
-        if f"n{number}" in (self.state or {}).get("retirements", {}):
-            answer = self.do("lock_pool", pool="p", holder=f"r{number}", seconds=60)
-            if answer["granted"]:
-                assert f"n{number}" not in self.called_back, "its VM may go though it was called back"
-                self.locked.add(f"n{number}")
+    @rule(number=st.integers(0, 8), ready=st.booleans())
+    def depart(self, number: int, ready: bool) -> None:
+        again = f"n{number}" not in self.taken  # a saga queues anew only when it was told that its node was kept
+        answer = self.do("depart", node=f"n{number}", op=f"r{number}", ready=ready and again)
+        if answer["state"] == "lead":
+            self.removals.append(answer["removal"])
+        if answer["state"] in ("kept", "gone"):
+            self.taken.pop(f"n{number}", None)
 
-    @rule(number=st.integers(0, 8), deleting=st.booleans())
-    def unlock_after_a_deletion(self, number: int, deleting: bool) -> None:
-        if f"n{number}" in self.locked:
-            noted = {"deleting" if deleting else "draining": f"n{number}"}
-            self.do("unlock_pool", pool="p", holder=f"r{number}", **noted)
-            if (self.state or {})["retirements"][f"n{number}"]["stage"] == DRAINING:
-                self.locked.discard(f"n{number}")
+    @rule(index=st.integers(0, 5), most=st.integers(1, 3))
+    def take_departing(self, index: int, most: int) -> None:
+        if index < len(self.removals):
+            removal = self.removals[index]
+            for each in self.do("take_departing", pool="p", op=removal, most=most)["nodes"]:
+                node = each["node"]
+                assert self.taken.get(node, removal) == removal, "two removals have one node"
+                assert node not in self.called_back, "its VM may go though it was called back"
+                self.taken[node] = removal
+
+    @rule(
+        index=st.integers(0, 5), number=st.integers(0, 8), what=st.sampled_from(["deleting", "gone", "ready", "kept"])
+    )
+    def note_departure(self, index: int, number: int, what: str) -> None:
+        if index < len(self.removals):
+            node, removal = f"n{number}", self.removals[index]
+            before = (self.state or {})["retirements"].get(node, {}).get("stage")
+            noted = {node: ["busy", "busy again"]} if what == "kept" else [node]
+            self.do("note_departures", op=removal, **{what: noted})
+            after = (self.state or {})["retirements"].get(node, {}).get("stage")
+            assert before == after or self.taken.get(node) == removal, "somebody else's node"
+            if after == "ready":
+                self.taken.pop(node, None)
 
     @rule(number=st.integers(0, 8), kept=st.booleans())
     def end_retirement(self, number: int, kept: bool) -> None:
         why = "busy" if kept else ""
         self.do("end_retirement", node=f"n{number}", op=f"r{number}", kept=why, cooldown=60, gone="" if kept else "u")
-        self.locked.discard(f"n{number}")
+        self.taken.pop(f"n{number}", None)
         self.called_back.discard(f"n{number}")
 
     @rule(holder=HOLDERS)
@@ -149,7 +167,7 @@ class Ledgers(RuleBasedStateMachine):
     @invariant()
     def no_more_nodes_go_than_may(self) -> None:
         going = (self.state or {}).get("retirements", {}).values()
-        assert sum(each["stage"] not in (DELETING, RECALLED) for each in going) <= LIMIT
+        assert sum(each["stage"] not in (DELETING, GONE, RECALLED) for each in going) <= LIMIT
 
     @invariant()
     def supply_is_never_more_than_was_asked_for(self) -> None:
