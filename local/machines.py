@@ -82,6 +82,7 @@ class BootTimes:
     `removal`: a machine is gone until a cloud controller deletes its Node, where one runs. `startup_taint`: kubelets
     register with the taint that Sluice lifts (--register-with-taints in the scale set's template).
     `kubelets`: somebody plays them; False: nodes are Ready from the start, and pods are bound to them but never run.
+    `notices`: somebody in the cluster writes eviction notices on the nodes, as a node-problem-detector does.
     """
 
     boot: tuple[float, float] = (30.0, 75.0)
@@ -90,6 +91,7 @@ class BootTimes:
     removal: tuple[float, float] = (1.0, 10.0)
     startup_taint: bool = False
     kubelets: bool = True
+    notices: bool = True
 
 
 class MachinesBridge:
@@ -169,7 +171,7 @@ class MachinesBridge:
 
     def on_preempt_notice(self, machine: Machine, not_before: datetime) -> None:
         """Azure takes the VM away at `not_before`: the node says so, as a node-problem-detector and our agent would."""
-        if self._running.get(node_name(machine)) == machine.provider_id:
+        if self._times.notices and self._running.get(node_name(machine)) == machine.provider_id:
             self._try(lambda: self._announce(machine, not_before))
 
     def _pool(self, machine: Machine) -> Pool | None:

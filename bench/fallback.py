@@ -1,0 +1,108 @@
+"""`make bench-fallback`: how soon Sluice does what cannot wait, through the whole system, on a written latency model.
+
+docs/benchmarks.md has the model. Exit code 1 when a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.latency import calibrate, paths
+from bench.latency.meter import ACTIVITY, ENTITY, EPISODE, TIMER, Measured
+from bench.latency.model import MODELS, Model
+
+DRAWS = 300
+BARS = {paths.FALLBACK: 5.0, paths.CORDON: 2.0, **{paths.event_path(size): 3.0 for size in paths.SIZES}}
+_LARGE = 1000
+_SHOWN = (EPISODE, ACTIVITY, ENTITY, TIMER)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One path under one model: seconds, and the median counts of hops."""
+
+    model: Model
+    path: str
+    p50: float
+    p99: float
+    hops: Mapping[str, int]
+
+    @property
+    def bar(self) -> float | None:
+        """What the 99th percentile may be."""
+        return BARS.get(self.path) if self.model.judged else None
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is."""
+        return self.bar is None or self.p99 <= self.bar
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the table and the verdict."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=DRAWS)
+    parser.add_argument("--model", action="append", choices=[each.name for each in MODELS])
+    given = parser.parse_args(arguments)
+    began, measured = time.monotonic(), calibrate.measured()
+    print(
+        f"measured here: import of the app {measured.ingest_import:.2f} s, with what speaks to ARM"
+        f" {measured.worker_import:.2f} s; an episode takes {measured.replay_factor:.1f} times as long as in the local host"
+    )
+    lines: list[Line] = []
+    for model in MODELS:
+        if given.model and model.name not in given.model:
+            continue
+        for line in _lines(model, measured, given.draws):
+            lines.append(line)
+            print(_written(line), flush=True)
+    missed = [line for line in lines if not line.holds]
+    judged = [line for line in lines if line.bar is not None]
+    worst = {path: max((each.p99 for each in judged if each.path == path), default=float("nan")) for path in BARS}
+    events = max(worst[paths.event_path(size)] for size in paths.SIZES)
+    print(
+        f"{len(judged) - len(missed)} of {len(judged)} bars hold; p99 at worst: fallback {worst[paths.FALLBACK]:.2f} s (5),"
+        f" Spot notice to cordon {worst[paths.CORDON]:.2f} s (2), event to ARM request {events:.2f} s (3);"
+        f" {given.draws} draws each, {time.monotonic() - began:.0f} s"
+    )
+    return int(bool(missed))
+
+
+def _lines(model: Model, measured: Measured, draws: int) -> Iterator[Line]:
+    samples: dict[str, list[paths.Sample]] = {}
+    for seed in range(draws):
+        for sample in _samples(model, measured, seed):
+            samples.setdefault(sample.path, []).append(sample)
+    for path, found in samples.items():
+        seconds = sorted(each.seconds for each in found)
+        hops = {name: round(statistics.median(each.hops[name] for each in found)) for name in _SHOWN}
+        yield Line(model, path, statistics.median(seconds), _percentile(seconds, 0.99), hops)
+
+
+def _samples(model: Model, measured: Measured, seed: int) -> Iterator[paths.Sample]:
+    if model.warm:  # a fallback begins with polls: whoever made them is awake
+        yield from paths.fallback(model, measured, seed)
+    if not model.retry_after:
+        yield from paths.eviction(model, measured, seed)
+        for size in paths.SIZES if model.judged else paths.SIZES[:1]:
+            yield from paths.event(model, measured, seed, size)
+
+
+def _percentile(ordered: Sequence[float], share: float) -> float:
+    """The smallest figure that this share does not exceed."""
+    return ordered[min(len(ordered) - 1, max(0, -int(-share * len(ordered) // 1) - 1))]
+
+
+def _written(line: Line) -> str:
+    hops = ", ".join(f"{count} {name}" for name, count in line.hops.items())
+    verdict = "" if line.bar is None else f"  {'holds' if line.holds else 'MISSED'} (<= {line.bar:g} s)"
+    return f"{line.model.name:<20} {line.path:<58} p50 {line.p50:6.2f} s  p99 {line.p99:6.2f} s  {hops}{verdict}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,136 @@
+"""What is timed: one path through one world, from a moment of Azure's to a write of ours."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import orjson
+
+from bench.latency import meter as metering
+from bench.latency import model as m
+from bench.latency.worlds import REGULAR, SPOT, World
+from local.arm.faults import Fault
+from local.kube.kinds import POD
+from local.web import Request
+
+FALLBACK = "Azure's failure to the accepted on-demand request"
+CORDON = "Spot notice to cordon"
+REPLACED = "Spot notice to the accepted request for a replacement"
+EVENT = "event delivered to ARM request"
+SIZES = (1, 10, 100, 1000)
+
+
+def event_path(pods: int) -> str:
+    """The name of the path of an event about so many pods."""
+    return f"{EVENT}, {pods:,} pod{'s' if pods > 1 else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One draw of one path: seconds, and what happened in the whole app meanwhile."""
+
+    path: str
+    seconds: float
+    hops: Mapping[str, int]
+
+
+class Lost(Exception):
+    """A world in which the path did not come to its end: the bench is wrong, or Sluice is."""
+
+
+class _Watch:
+    """Waits for one request."""
+
+    def __init__(self, world: World, wanted: Callable[[str, Request], bool]) -> None:
+        self._world, self._wanted = world, wanted
+        self.left: datetime | None = None
+        self.done: datetime | None = None
+        self.hops: Counter[str] = Counter()
+        world.meter.listeners.append(self._notice)
+
+    def _notice(self, kind: str, request: Request, left: datetime, done: datetime) -> None:
+        if self.left is None and self._wanted(kind, request):
+            self.left, self.done, self.hops = left, done, self._world.meter.counts.copy()
+
+    @property
+    def seen(self) -> bool:
+        """Whether it has been sent."""
+        return self.left is not None
+
+
+def event(model: m.Model, measured: metering.Measured, seed: int, pods: int) -> list[Sample]:
+    """Pods come; the exporter's event is delivered; the scale set is written to."""
+    world = World(model, measured, seed)
+    world.settle()
+    watch = _Watch(world, _grows(SPOT))
+    world.submit(pods)
+    _reach(world, lambda: bool(world.delivered), "an event")
+    begun, before = world.delivered[0], Counter[str]()
+    _reach(world, lambda: watch.seen, "a request")
+    assert watch.left is not None
+    return [Sample(event_path(pods), (watch.left - begun).total_seconds(), watch.hops - before)]
+
+
+def fallback(model: m.Model, measured: metering.Measured, seed: int) -> list[Sample]:
+    """Azure accepts Spot nodes, and fails to allocate them some seconds later; on-demand ones are accepted."""
+    world = World(model, measured, seed)
+    world.stand_ins.arm.faults.add(Fault("scale_set.update", SPOT, "AllocationFailed", stage="async"))
+    world.submit(10)
+    operations = world.stand_ins.arm.cloud.operations.by_id
+    _reach(world, lambda: any(each.code for each in operations.values()), "the failure")
+    (ended,) = (each.ended_at for each in operations.values() if each.code)
+    assert ended is not None
+    before, watch = world.meter.counts.copy(), _Watch(world, _grows(REGULAR))
+    _reach(world, lambda: watch.seen, "the fallback")
+    assert watch.done is not None
+    return [Sample(FALLBACK, (watch.done - ended).total_seconds(), watch.hops - before)]
+
+
+def eviction(model: m.Model, measured: metering.Measured, seed: int) -> list[Sample]:
+    """A Spot VM with pods is told that it goes; its node is cordoned, and a new one asked for."""
+    world = World(model, measured, seed)
+    world.submit(5, 3000)  # one node full
+    _reach(world, lambda: _all_run(world), "a node")
+    world.settle()
+    node = next(vm.computer_name for vm in world.stand_ins.arm.truth.live_vms()).lower()
+    before = world.meter.counts.copy()
+    cordon, grown = _Watch(world, _cordons(node)), _Watch(world, _grows(SPOT, REGULAR))
+    begun = world.timeline.now()
+    if world.stand_ins.preempt(node) is None:
+        raise Lost(f"no VM for {node}")
+    _reach(world, lambda: cordon.seen and grown.seen, "cordon and replacement")
+    assert cordon.done is not None
+    assert grown.done is not None
+    return [
+        Sample(CORDON, (cordon.done - begun).total_seconds(), cordon.hops - before),
+        Sample(REPLACED, (grown.done - begun).total_seconds(), grown.hops - before),
+    ]
+
+
+def _all_run(world: World) -> bool:
+    pods = world.stand_ins.cluster.store.all(POD)
+    return all(pod.spec.get("nodeName") for pod in pods)
+
+
+def _reach(world: World, done: Callable[[], bool], what: str) -> None:
+    if not world.reach(done):
+        raise Lost(f"{what} did not come: {world.errors[:1]} {world.failed[:1]}")
+
+
+def _grows(*pools: str) -> Callable[[str, Request], bool]:
+    def wanted(kind: str, request: Request) -> bool:
+        return kind == "arm write" and request.method == "PATCH" and request.path.rsplit("/", 1)[-1] in pools
+
+    return wanted
+
+
+def _cordons(node: str) -> Callable[[str, Request], bool]:
+    def wanted(kind: str, request: Request) -> bool:
+        if kind != "kubernetes" or request.method != "PATCH" or request.path != f"/api/v1/nodes/{node}":
+            return False
+        return bool(orjson.loads(request.body).get("spec", {}).get("unschedulable"))
+
+    return wanted
