@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     began, measured = time.monotonic(), calibrate.measured()
     print(
         f"measured here: import of the app {measured.ingest_import:.2f} s, with what speaks to ARM"
-        f" {measured.worker_import:.2f} s; an episode takes {measured.replay_factor:.1f} times as long as in the local host"
+        f" {measured.worker_import:.2f} s; the SDK as it is replays {measured.replay_factor:.1f} times as long"
     )
     lines: list[Line] = []
     for model in MODELS:
@@ -66,8 +66,9 @@ def main(arguments: Sequence[str]) -> int:
     worst = {path: max((each.p99 for each in judged if each.path == path), default=float("nan")) for path in BARS}
     events = max(worst[paths.event_path(size)] for size in paths.SIZES)
     print(
-        f"{len(judged) - len(missed)} of {len(judged)} bars hold; p99 at worst: fallback {worst[paths.FALLBACK]:.2f} s (5),"
-        f" Spot notice to cordon {worst[paths.CORDON]:.2f} s (2), event to ARM request {events:.2f} s (3);"
+        f"{len(judged) - len(missed)} of {len(judged)} bars hold; p99 at worst:"
+        f" fallback {worst[paths.FALLBACK]:.2f} s (5), Spot notice to cordon {worst[paths.CORDON]:.2f} s (2),"
+        f" event to ARM request {events:.2f} s (3);"
         f" {given.draws} draws each, {time.monotonic() - began:.0f} s"
     )
     return int(bool(missed))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functions import quotas
 from functions.durable import Json, Orchestration, Registry, Starter, Steps, start_once
-from functions.waiting import attempt, ledger, once
+from functions.waiting import attempt, ledger, once, report_throttling
 
 ROUNDS = 5  # plans per history
 _BEGUN = ("growths", "retirements", "recalls", "limit", "spare", "join_timeout")
@@ -45,34 +44,18 @@ def admit(context: Orchestration) -> Steps[Json]:
 
 
 def plan_capacity(context: Orchestration) -> Steps[Json]:
-    """Plan, verify, record, start; never waits for Azure. {"ok", "settled", "growths", "retirements"}."""
+    """Plan, record, start; never waits for Azure. {"ok", "settled", "growths", "retirements"}."""
     order = context.get_input()
     made = yield from attempt(context, "make_plan", order)
-    if made["ok"] and made.get("quotas_due"):
-        yield from quotas.refreshed(context, order, made["quotas_due"])
-        order = {**order, quotas.DONE: True}
-        made = yield from attempt(context, "make_plan", order)
-    if made["ok"] and made["growths"]:
-        made = yield from _verified(context, order, made)
     if not made["ok"]:
         return made
     begun = yield from _begun(context, order, made)
     if made.get("openings"):
         yield from attempt(context, "open_nodes", {"cluster": order["cluster"], "plan": made["plan"]})
+    for budget, seconds in made.get("throttled", {}).items():
+        yield from report_throttling(context, budget, seconds)
     told: Json = {name: made[name] for name in _TOLD if name in made}
     return {"ok": True, **told, **begun}
-
-
-def _verified(context: Orchestration, order: Json, made: Json) -> Steps[Json]:
-    """The plan, or another one for the pods that are still waiting."""
-    which = {"cluster": order["cluster"], "plan": made["plan"], "snapshot": made["snapshot"]}
-    verified = yield from attempt(context, "verify_pending", which)
-    if not verified["ok"]:
-        return verified
-    if not verified["dropped"]:
-        return made
-    again = yield from attempt(context, "make_plan", order, snapshot=verified["snapshot"])
-    return again
 
 
 def _begun(context: Orchestration, order: Json, made: Json) -> Steps[Json]:

@@ -11,22 +11,18 @@ from itertools import islice
 
 import orjson
 
-from functions import quotas
+from functions import quotas, verifying
 from functions.budgets import nodes_held
 from functions.durable import Registry
 from functions.outcomes import Json, tell
 from functions.world import World, budget_key, may_grow, may_retire
-from shared.adapters.errors import NotFound
-from shared.adapters.protocols import ClusterApi
 from shared.model import (
     Config,
     FailureMemory,
-    Gang,
     Ledger,
     Mode,
     NodeView,
     Plan,
-    PodClass,
     PodRef,
     PoolKind,
     Snapshot,
@@ -39,15 +35,12 @@ from shared.planning.explaining import explain
 from shared.planning.gangs import withheld
 from shared.planning.plan import plan
 from shared.planning.replacing import with_replacements
-from shared.reading.gang_members import gang_name, role_name
 from shared.state import arrivals
 from shared.state.bulk import unpack
 from shared.state.ledger import lesson_entry, moment, planning_ledger
 
 LATEST = "latest.json"
 ACTED = "acted"  # a folder of its own, so that a lifecycle rule can name it
-SAMPLE = 20  # pods per class that are read again before anything is bought for the class
-MOST_READ = 200  # pods read one by one; beyond that, one list of all pods without a node is quicker
 VM_CHUNK = 8  # stand-alone VMs per growth: each has an operation of its own to await
 SET_CHUNK = 100  # scale set VMs per growth: what a placement group takes, and few enough to name in the ledger
 WAITING = "DisruptionBudget"  # how `shared.planning.retirement` begins the reason of a node that has to wait its turn
@@ -63,7 +56,11 @@ MOST_NAME = 80  # characters of a pod's name there
 
 
 def make_plan(world: World, order: Json) -> Json:
-    """{cluster, holder, generation, view, snapshot?} -> what to begin; the plan itself goes into a blob."""
+    """{cluster, holder, generation, view, snapshot?} -> what to begin; the plan itself goes into a blob.
+
+    A snapshot is a claim: the pods that nodes would be bought for are read again, and where some are gone, it is
+    decided anew without them. `throttled` {budget: seconds}: where ARM would not tell the quotas.
+    """
     config = world.config(order["cluster"])
     known = unpack(order["view"])
     name = order.get("snapshot") or known["snapshot"]
@@ -72,15 +69,17 @@ def make_plan(world: World, order: Json) -> Json:
         return {**base, "why": "paused" if name else "no snapshot has come in yet"}
     snapshot = _without_gone(world.snapshot(order["cluster"], name), known)
     now = moment(order["now"])
-    if unread := quotas.due(world, config, snapshot, order, known, now):
-        return {**base, "quotas_due": unread}
+    base["throttled"] = quotas.refresh(world, config, snapshot, order, known, now)
     settled = arrivals.arrived(snapshot, known)
     view = arrivals.without_arrived(known, settled, snapshot)
     ledger = replace(planning_ledger(view, now), usages=quotas.known(world, config, known, now))
     ledger = with_evictions(snapshot, config, ledger, now)
-    snapshot, decided = _decide(snapshot, config, ledger, now)
-    if config.scale_down.replace_saving:
-        decided = _exchanged(world, decided, snapshot, config, ledger, now)
+    seen, (snapshot, decided) = snapshot, _decided(world, snapshot, config, ledger, now)
+    fresh = verifying.without_gone(world.api(config.cluster), seen, _bought(decided, config))
+    if fresh is not None:
+        name = f"verified/{plan_name(order)}"
+        world.put_snapshot(name, fresh)
+        snapshot, decided = _decided(world, fresh, config, ledger, now)
     opening = openings(snapshot, config, decided, may_grow, MOST_NOMINATED)
     if decided.deltas:
         decided = replace(decided, served=explain(decided, snapshot, config, ledger, now, STATUS_SERVED))
@@ -89,6 +88,22 @@ def make_plan(world: World, order: Json) -> Json:
     made = {**base, **_to_begin(order, config, snapshot, ledger, decided), **found}
     _store(world, order, config, decided, made, opening)
     return made
+
+
+def _decided(world: World, snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> tuple[Snapshot, Plan]:
+    """The plan, and the snapshot as far as it was heeded."""
+    snapshot, decided = _decide(snapshot, config, ledger, now)
+    if config.scale_down.replace_saving:
+        decided = _exchanged(world, decided, snapshot, config, ledger, now)
+    return snapshot, decided
+
+
+def _bought(decided: Plan, config: Config) -> frozenset[PodRef]:
+    """The pods that nodes are bought for, where somebody acts on it."""
+    acting = {pool.name for pool in config.pools if may_grow(pool)}
+    if not any(delta.pool in acting for delta in decided.deltas):
+        return frozenset()
+    return frozenset(pod for delta in decided.deltas for node in delta.nodes for pod in node.pods)
 
 
 def _decide(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> tuple[Snapshot, Plan]:
@@ -116,26 +131,6 @@ def _exchanged(world: World, decided: Plan, snapshot: Snapshot, config: Config, 
     return with_replacements(decided, snapshot, config, replace(ledger, cooling={**ledger.cooling, **held}), now)
 
 
-def verify_pending(world: World, order: Json) -> Json:
-    """Read again the pods that nodes are to be bought for: {"dropped", "snapshot"}, without those that are gone."""
-    snapshot = world.snapshot(order["cluster"], order["snapshot"])
-    wanted = _bought_for(world.document(order["cluster"], order["plan"]))
-    api = world.api(order["cluster"])
-    whole = _gangs_bought_for(snapshot, wanted)
-    sample = [pod for group in snapshot.pending for pod in _sample(group, wanted, whole)]
-    if len(sample) <= MOST_READ and all(_waits(api, pod) for pod in sample):
-        return {"dropped": 0}
-    waiting = _waiting_now(api)
-    kept = [replace(each, pods=tuple(pod for pod in each.pods if pod.uid in waiting)) for each in snapshot.pending]
-    dropped = sum(len(pods.pods) for pods in snapshot.pending) - sum(len(pods.pods) for pods in kept)
-    if not dropped:
-        return {"dropped": 0}
-    name = f"verified/{order['plan']}"
-    pending, gangs = tuple(pods for pods in kept if pods.pods), _still_needed(api, snapshot, waiting)
-    world.put_snapshot(name, replace(snapshot, pending=pending, gangs=gangs))
-    return {"dropped": dropped, "snapshot": name}
-
-
 def _without_gone(snapshot: Snapshot, view: Json) -> Snapshot:
     """A snapshot may be older than the end of a node that we took away."""
     gone = view.get("gone", {})
@@ -155,7 +150,7 @@ def _news(decided: Plan, known: Json) -> Json:
 
 
 def _to_begin(order: Json, config: Config, snapshot: Snapshot, ledger: Ledger, decided: Plan) -> Json:
-    name = f"{ACTED}/{operation_id(order['cluster'], order['holder'], str(order['generation']))}.json"
+    name = plan_name(order)
     growths = list(_growths(order, config, decided, ledger.failures))[:MOST_STARTS]
     nodes = {node.name: node for node in snapshot.nodes}
     retirements = [
@@ -175,6 +170,11 @@ def _to_begin(order: Json, config: Config, snapshot: Snapshot, ledger: Ledger, d
         "spare": {pool.name: max(0, counts[pool.name] - pool.minimum) for pool in config.pools},
         "join_timeout": config.timing.node_join_timeout,
     }
+
+
+def plan_name(order: Json) -> str:
+    """The blob of the plan that a leader makes for a generation."""
+    return f"{ACTED}/{operation_id(order['cluster'], order['holder'], str(order['generation']))}.json"
 
 
 def operation_id(*parts: str) -> str:
@@ -288,75 +288,9 @@ def summary_of(decided: Plan, config: Config, now: str, snapshot: str) -> Json:
     }
 
 
-def _bought_for(document: Json) -> frozenset[tuple[str, str, str]]:
-    return frozenset(
-        (pod["namespace"], pod["name"], pod["uid"])
-        for delta in document["deltas"]
-        for node in delta["nodes"]
-        for pod in node["pods"]
-    )
-
-
-def _sample(group: PodClass, wanted: frozenset[tuple[str, str, str]], whole: frozenset[str]) -> tuple[PodRef, ...]:
-    """Up to SAMPLE pods that something is bought for, spread over the class: who was bound first stands together.
-
-    All pods of a gang: one that is gone may keep it from starting.
-    """
-    if gang_name(group.shape.gang) in whole:
-        return group.pods
-    named = tuple(pod for pod in group.pods if (pod.namespace, pod.name, pod.uid) in wanted)
-    return named[:: max(1, -(-len(named) // SAMPLE))]
-
-
-def _gangs_bought_for(snapshot: Snapshot, wanted: frozenset[tuple[str, str, str]]) -> frozenset[str]:
-    return frozenset(
-        gang_name(group.shape.gang)
-        for group in snapshot.pending
-        if group.shape.gang and any((pod.namespace, pod.name, pod.uid) in wanted for pod in group.pods)
-    )
-
-
-def _waiting_now(api: ClusterApi) -> frozenset[str]:
-    """The uids of all pods without a node: read only when a sample has shown that the snapshot is out of date, or would
-    be so large that it is no saving."""
-    found, _ = api.list("/api/v1/pods", field_selector="spec.nodeName=")
-    return frozenset(pod["metadata"]["uid"] for pod in found if "deletionTimestamp" not in pod["metadata"])
-
-
-def _still_needed(api: ClusterApi, snapshot: Snapshot, waiting: frozenset[str]) -> tuple[Gang, ...]:
-    """The gangs, less the members that found a node since; those that are gone are missed."""
-    missed = [(each.shape.gang, pod) for each in snapshot.pending if each.shape.gang for pod in each.pods]
-    missed = [(field, pod) for field, pod in missed if pod.uid not in waiting]
-    if not missed:
-        return snapshot.gangs
-    found, _ = api.list("/api/v1/pods")
-    bound = {pod["metadata"]["uid"] for pod in found if pod["spec"].get("nodeName")}
-    placed = Counter(field for field, pod in missed if pod.uid in bound)
-    return tuple(_less(gang, placed) for gang in snapshot.gangs)
-
-
-def _less(gang: Gang, placed: Counter[str]) -> Gang:
-    off = Counter[str]()
-    for field, number in placed.items():
-        if gang_name(field) == gang.name:
-            off[role_name(field)] += number
-    roles = tuple((role, max(0, least - off[role])) for role, least in gang.roles)
-    return replace(gang, minimum=max(0, gang.minimum - off.total()), roles=roles)
-
-
-def _waits(api: ClusterApi, pod: PodRef) -> bool:
-    try:
-        found = api.get(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
-    except NotFound:
-        return False
-    meta = found["metadata"]
-    same = not pod.uid or meta.get("uid", "") == pod.uid
-    return same and "deletionTimestamp" not in meta and not found.get("spec", {}).get("nodeName")
-
-
 def registry(world: World) -> Registry:
     """The activities of deciding."""
 
     made = Registry()
-    made.activity(world, make_plan, verify_pending)
+    made.activity(world, make_plan)
     return made

@@ -6,25 +6,48 @@ A reading that fails holds up no plan: what is not known is not limited, and Azu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from functions.durable import Json, Orchestration, Registry, Steps, budget_entity
-from functions.waiting import clock, once
+from functions.outcomes import Json, tell
 from functions.world import World, budget_key, may_grow
+from shared.adapters.errors import OutsideError, Throttled
 from shared.model import Config, Pool, PoolKind, Snapshot, Usage
 from shared.planning.quota import FRESH, SHORT, age_of, known_usages, refuses, usages_document
-from shared.state.ledger import moment
 
-DONE = "quotas_read"  # in an order: there was a try already
+DONE = "quotas_read"  # in an order: there is nobody to ask
+PAUSE = 60.0  # seconds after a reading that failed
 
 
-def due(world: World, config: Config, snapshot: Snapshot, order: Json, view: Json, now: datetime) -> list[str]:
-    """The budgets (a subscription's region each) whose usages are to be read before a plan is made: an old reading is
-    read anew, one that refuses somebody sooner, since quota may have been freed."""
+def refresh(
+    world: World, config: Config, snapshot: Snapshot, order: Json, view: Json, now: datetime
+) -> dict[str, float]:
+    """Read the usages that a plan for waiting pods should know: an old reading is read anew, one that refuses somebody
+    sooner, since quota may have been freed. Where ARM is throttling, {budget: seconds} says for how long; it is left
+    alone meanwhile."""
     if not snapshot.pending or order.get(DONE):
-        return []
+        return {}
     refused = any(entry.get("quota") for entry in view.get("failures", ()))
-    return [key for key in _regions(config) if _is_due(_stored(world, config, key), config, now, refused=refused)]
+    throttled: dict[str, float] = {}
+    for key, pool in _regions(config).items():
+        left_alone = world.not_before.get(key, now) > now
+        if left_alone or not _is_due(_stored(world, config, key), config, now, refused=refused):
+            continue
+        try:
+            _read(world, config, key, pool, now)
+        except Throttled as error:
+            throttled[key] = error.retry_after or PAUSE
+            world.not_before[key] = now + timedelta(seconds=max(PAUSE, throttled[key]))
+        except OutsideError as error:
+            world.not_before[key] = now + timedelta(seconds=PAUSE)
+            tell("no quotas", cluster=config.cluster, budget=key, error=error.message)
+    return throttled
+
+
+def _read(world: World, config: Config, key: str, pool: Pool, now: datetime) -> None:
+    """Read one region's usages, and keep what concerns the cluster's pools."""
+    assert pool.azure is not None  # noqa: S101 - `_regions` has only such
+    usages = world.compute_of(pool).usages(pool.azure.location)
+    world.put_document(config.cluster, _document(key), usages_document(usages, config.pools, now))
 
 
 def _is_due(document: Json, config: Config, now: datetime, *, refused: bool) -> bool:
@@ -53,31 +76,3 @@ def _stored(world: World, config: Config, key: str) -> Json:
 
 def _document(key: str) -> str:
     return f"quotas/{key}.json"
-
-
-def read_usages(world: World, order: Json) -> Json:
-    """{cluster, budget}: read one region's usages, and keep what concerns the cluster's pools."""
-    config = world.config(order["cluster"])
-    pool = _regions(config).get(order["budget"])
-    if pool is None or pool.azure is None:
-        return {}
-    usages = world.compute_of(pool).usages(pool.azure.location)
-    document = usages_document(usages, config.pools, moment(order["now"]))
-    world.put_document(config.cluster, _document(order["budget"]), document)
-    return {}
-
-
-def refreshed(context: Orchestration, order: Json, budgets: list[str]) -> Steps[None]:
-    """Read each region's usages, where the request budget has something left: a plan does not wait for that."""
-    for budget in budgets:
-        message = {"now": clock(context), "amount": 1, "urgent": True}
-        answer: Json = yield context.call_entity(budget_entity(budget), "draw", message)
-        if not answer["wait"]:
-            yield from once(context, "read_usages", {"cluster": order["cluster"], "budget": budget})
-
-
-def registry(world: World) -> Registry:
-    """The activity that reads usages."""
-    made = Registry()
-    made.activity(world, read_usages)
-    return made

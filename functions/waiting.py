@@ -15,7 +15,7 @@ BACKOFF = (2.0, 5.0, 10.0, 30.0, 60.0)  # seconds before the next try of a short
 TRIES = 4
 # What speaks to Resource Manager alone: a 429 from the API server says nothing about a subscription.
 ARM_ONLY = frozenset(
-    {"read_pool", "write_capacity", "lower_capacity", "create_vms", "inspect_growth", "poll_operation", "read_usages"}
+    {"read_pool", "write_capacity", "lower_capacity", "create_vms", "inspect_growth", "poll_operation"}
 )
 DRAWS = 3  # a budget that is shut again and again lets the caller through: ARM has the last word
 LOCK_SECONDS = 120.0  # a write and its readings take seconds; a dead writer must not stop a pool for long
@@ -46,8 +46,8 @@ def ledger(context: Orchestration, order: Json, operation: str, **fields: object
 def once(context: Orchestration, activity: str, order: Json, **fields: object) -> Steps[Json]:
     """Call an activity a single time, with the present moment in its order."""
     answer: Json = yield context.call_activity(activity, {**order, "now": clock(context), **fields})
-    if not answer["ok"] and answer["kind"] == THROTTLED and activity in ARM_ONLY:
-        yield from _report_throttling(context, order, answer)
+    if not answer["ok"] and answer["kind"] == THROTTLED and activity in ARM_ONLY and order.get("budget"):
+        yield from report_throttling(context, order["budget"], answer.get("retry_after"))
     return answer
 
 
@@ -61,11 +61,10 @@ def attempt(context: Orchestration, activity: str, order: Json, **fields: object
     return answer
 
 
-def _report_throttling(context: Orchestration, order: Json, answer: Json) -> Steps[None]:
+def report_throttling(context: Orchestration, budget: str, retry_after: float | None) -> Steps[None]:
     """All clusters of a subscription share its limits, so one refusal speaks to all of them."""
-    if order.get("budget"):
-        message = {"now": clock(context), "retry_after": answer.get("retry_after")}
-        yield context.call_entity(budget_entity(order["budget"]), "throttled", message)
+    message = {"now": clock(context), "retry_after": retry_after}
+    yield context.call_entity(budget_entity(budget), "throttled", message)
 
 
 def draw(context: Orchestration, order: Json, amount: int, *, urgent: bool = True) -> Steps[None]:

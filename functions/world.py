@@ -6,6 +6,8 @@ new version that is invalid is refused, and the last good one stays in force, al
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import orjson
 
 from functions.outcomes import LOG, Json
@@ -32,6 +34,8 @@ class World:
         self._configs: dict[str, tuple[str, Config]] = {}
         self._refused: dict[str, tuple[str, ...]] = {}
         self._snapshots: dict[tuple[str, str], Snapshot] = {}
+        self.not_before: dict[str, datetime] = {}
+        """By request budget: when its quotas may be asked for again after a refusal."""
         self._pauses: dict[str, tuple[str, Json]] = {}
         self.stated: dict[str, None] = {}  # what `functions.trail` knows to be written
 

@@ -160,7 +160,7 @@ class Meter(Draws):
     def synchronous(self, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, metered."""
 
-        def metered(*arguments: Any, **named: Any) -> Any:
+        def metered(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever it takes and gives
             with self.step(kind):
                 return function(*arguments, **named)
 
@@ -169,7 +169,7 @@ class Meter(Draws):
     def asynchronous(self, kind: str, place: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """The coroutine function, metered."""
 
-        async def metered(**named: Any) -> Any:
+        async def metered(**named: Any) -> Any:  # noqa: ANN401 - as above
             with self.step(kind, place):
                 return await function(**named)
 
@@ -190,7 +190,9 @@ class Door:
     def _cost(self, request: Request) -> tuple[str, float]:
         reads = request.method in {"GET", "HEAD"}
         if self._kind == "arm":
-            return ("arm read", m.ARM_READ.draw(self._source)) if reads else ("arm write", m.ARM_WRITE.draw(self._source))
+            return (
+                ("arm read", m.ARM_READ.draw(self._source)) if reads else ("arm write", m.ARM_WRITE.draw(self._source))
+            )
         if self._kind == "blobs":
             return "blob", m.BLOB.draw(self._source)
         paged = reads and "limit" in request.query

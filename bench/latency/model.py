@@ -75,7 +75,5 @@ _SCHEDULER = Model("scheduler", SCHEDULER, judged=True)
 _STORAGE = Model("storage 1 s", STORAGE, polling=1.0, judged=True)
 _SELDOM = Model("storage 10 s", STORAGE, polling=10.0)
 _PACED = [replace(each, name=f"{each.name}, paced", retry_after=10, judged=False) for each in (_SCHEDULER, _STORAGE)]
-_COLD = [
-    replace(each, name=f"{each.name}, cold", warm=False, judged=False) for each in (_SCHEDULER, _STORAGE, _SELDOM)
-]
+_COLD = [replace(each, name=f"{each.name}, cold", warm=False, judged=False) for each in (_SCHEDULER, _STORAGE, _SELDOM)]
 MODELS = (_SCHEDULER, _STORAGE, _SELDOM, *_PACED, *_COLD)

@@ -126,7 +126,7 @@ class World(VirtualSystem):
         return self.meter.synchronous(metering.ACTIVITY, function)
 
     def _noting(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        async def noted(**named: Any) -> Any:
+        async def noted(**named: Any) -> Any:  # noqa: ANN401 - whatever it takes and gives
             self.delivered.append(self.timeline.now())
             return await function(**named)
 

@@ -41,6 +41,7 @@ GET_ATTEMPTS = 3
 
 _Items = list[Json]  # within the class, `list` is its method
 _Answers = list[OutsideError | None]
+_Objects = list[Json | OutsideError]
 
 _MERGE_PATCH = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
@@ -63,8 +64,8 @@ class Timeouts:
 class KubernetesClusterApi:
     """One API server through one `ApiClient`. Safe to share between threads, as the client is.
 
-    `sleep` waits between the attempts of a GET; the simulator hands in its own. `parallel`: how many patches of
-    `patch_each` are on their way at a time.
+    `sleep` waits between the attempts of a GET; the simulator hands in its own. `parallel`: how many requests of
+    `get_each` and `patch_each` are on their way at a time.
     """
 
     def __init__(
@@ -132,6 +133,19 @@ class KubernetesClusterApi:
     def get(self, path: str) -> Json:
         """See `ClusterApi.get`."""
         return self._retrying(self._call, "GET", path)
+
+    def get_each(self, paths: Sequence[str]) -> _Objects:
+        """See `ClusterApi.get_each`."""
+        if self._parallel == 1 or len(paths) < 2:
+            return [self._get_or_why(path) for path in paths]
+        with ThreadPoolExecutor(min(self._parallel, len(paths)), "get") as threads:
+            return list(threads.map(self._get_or_why, paths))
+
+    def _get_or_why(self, path: str) -> Json | OutsideError:
+        try:
+            return self.get(path)
+        except OutsideError as error:
+            return error
 
     def create(self, path: str, body: Json) -> Json:
         """See `ClusterApi.create`."""

@@ -148,6 +148,7 @@ class JsonPatch:
 
 
 PatchAnswers = list[OutsideError | None]  # within the class, `list` is its method
+Objects = list[Json | OutsideError]
 
 
 class ClusterApi(Protocol):
@@ -166,6 +167,10 @@ class ClusterApi(Protocol):
 
     def get(self, path: str) -> Json:
         """One object. Raises NotFound."""
+        ...
+
+    def get_each(self, paths: Sequence[str]) -> Objects:
+        """All of these objects, several requests at a time, or why one cannot be had; raises nothing."""
         ...
 
     def create(self, path: str, body: Json) -> Json:

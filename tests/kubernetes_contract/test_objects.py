@@ -179,3 +179,11 @@ def test_a_stranger_is_refused(cluster: Target) -> None:
 def test_a_kind_that_is_not_served_is_not_found(cluster: Target) -> None:
     with pytest.raises(NotFound):
         cluster.api.list("/apis/example.com/v1/things")
+
+
+def test_many_objects_are_asked_for_at_once_and_each_answers_for_itself(cluster: Target) -> None:
+    for name in ("one", "two"):
+        cluster.api.create(PODS, pod(name, "1"))
+    first, missing, second = cluster.api.get_each([f"{PODS}/one", f"{PODS}/nobody", f"{PODS}/two"])
+    assert isinstance(missing, NotFound)
+    assert [found["metadata"]["name"] for found in (first, second) if isinstance(found, dict)] == ["one", "two"]
