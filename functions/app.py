@@ -6,6 +6,8 @@ from functions import (
     admission,
     entities,
     evictions,
+    explanations,
+    histories,
     ingest,
     levers,
     maintenance,
@@ -42,5 +44,7 @@ def create_app(services: Services) -> Untyped:
             entities.registry(),
             status.registry(world),
             levers.registry(world),
+            histories.registry(world),
+            explanations.registry(world),
         ]
     )

@@ -80,7 +80,7 @@ class Starter(Protocol):
         """Start an instance. Raises a bare Exception when the id is running already."""
         ...
 
-    async def get_status(self, instance_id: str) -> Untyped:
+    async def get_status(self, instance_id: str, show_history: bool = False) -> Untyped:
         """Falsy for an unknown instance."""
         ...
 

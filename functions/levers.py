@@ -5,41 +5,16 @@ from __future__ import annotations
 import azure.functions as func
 import orjson
 
+from functions.asking import Mistake, cluster_asked, route
 from functions.durable import Json, Registry, Starter
 from functions.maintenance import look_now
 from functions.outcomes import tell
 from functions.pausing import WHOLE, changed, entry_of
 from functions.world import World
-from shared.adapters.errors import OutsideError, Rejected, StaleWrite
 from shared.model import Config
 
 FIELDS = frozenset({"pool", "by", "reason", "seconds"})
 SIGNED_IN = "x-ms-client-principal-name"  # whom App Service has authenticated, where that is switched on
-
-
-class Mistake(Exception):
-    """What was asked for cannot be done as it is: `status` and one line that says what to change."""
-
-    def __init__(self, message: str, status: int = 400) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-def answered(status: int, document: Json) -> func.HttpResponse:
-    """A JSON answer."""
-    return func.HttpResponse(orjson.dumps(document), mimetype="application/json", status_code=status)
-
-
-def cluster_asked(world: World, req: func.HttpRequest) -> str:
-    """The cluster that a request is about; it may be left out where there is only one. Raises Mistake."""
-    known = world.clusters()
-    wanted = req.params.get("cluster") or (known[0] if len(known) == 1 else "")
-    if wanted in known:
-        return wanted
-    having = f"the app has: {', '.join(known) or 'none'}"
-    if wanted:
-        raise Mistake(f"cluster {wanted}: the app has no pools file of that name; {having}", 404)
-    raise Mistake(f"cluster: must be named, since {having}")
 
 
 def _order(req: func.HttpRequest) -> Json:
@@ -93,31 +68,15 @@ def resume(world: World, cluster: str, order: Json) -> Json:
 def registry(world: World) -> Registry:
     """The two HTTP triggers."""
 
-    def pulled(req: func.HttpRequest, lever: str) -> func.HttpResponse:
-        try:
-            cluster, order = cluster_asked(world, req), _order(req)
-            done = pause(world, cluster, order) if lever == "pause" else resume(world, cluster, order)
-        except Mistake as mistake:
-            return answered(mistake.status, {"error": str(mistake)})
-        except StaleWrite as error:
-            return answered(503, {"error": f"{error.message}: try again"})
-        except Rejected as error:
-            return answered(409, {"error": error.message})
-        except OutsideError as error:
-            return answered(502, {"error": error.message})
-        return answered(200, done)
+    async def pausing(req: func.HttpRequest, _: Starter) -> Json:
+        return pause(world, cluster_asked(world, req), _order(req))
 
-    async def pause_route(req: func.HttpRequest, client: Starter) -> func.HttpResponse:  # noqa: ARG001 - one form for all routes
-        return pulled(req, "pause")
+    async def resuming(req: func.HttpRequest, client: Starter) -> Json:
+        done = resume(world, cluster_asked(world, req), _order(req))
+        await look_now(world, client, done["cluster"], "resumed")
+        return done
 
-    async def resume_route(req: func.HttpRequest, client: Starter) -> func.HttpResponse:
-        answer = pulled(req, "resume")
-        if answer.status_code == 200:
-            await look_now(world, client, orjson.loads(answer.get_body())["cluster"], "resumed")
-        return answer
-
-    pause_route.__name__, resume_route.__name__ = "pause", "resume"
     made = Registry()
-    made.http(pause_route, "pause", "POST")
-    made.http(resume_route, "resume", "POST")
+    made.http(route("pause", pausing), "pause", "POST")
+    made.http(route("resume", resuming), "resume", "POST")
     return made

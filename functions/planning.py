@@ -67,7 +67,7 @@ def make_plan(world: World, order: Json) -> Json:
     base = {"lease": config.timing.lead_lease, "settled": {}, "growths": [], "retirements": []}
     if not name or config.mode is Mode.PAUSED:
         return {**base, "why": "paused" if name else "no snapshot has come in yet"}
-    snapshot = _without_gone(world.snapshot(order["cluster"], name), known)
+    snapshot = without_gone(world.snapshot(order["cluster"], name), known)
     now = moment(order["now"])
     base["throttled"] = quotas.refresh(world, config, snapshot, order, known, now)
     settled = arrivals.arrived(snapshot, known)
@@ -92,7 +92,7 @@ def make_plan(world: World, order: Json) -> Json:
 
 def _decided(world: World, snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> tuple[Snapshot, Plan]:
     """The plan, and the snapshot as far as it was heeded."""
-    snapshot, decided = _decide(snapshot, config, ledger, now)
+    snapshot, decided = decide(snapshot, config, ledger, now)
     if config.scale_down.replace_saving:
         decided = _exchanged(world, decided, snapshot, config, ledger, now)
     return snapshot, decided
@@ -106,7 +106,7 @@ def _bought(decided: Plan, config: Config) -> frozenset[PodRef]:
     return frozenset(pod for delta in decided.deltas for node in delta.nodes for pod in node.pods)
 
 
-def _decide(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> tuple[Snapshot, Plan]:
+def decide(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> tuple[Snapshot, Plan]:
     """The plan; where only some pools are acted on, without gangs that these alone would start in part."""
     acting = {pool.name for pool in config.pools if may_grow(pool)}
     decided = plan(snapshot, config, ledger, now)
@@ -131,7 +131,7 @@ def _exchanged(world: World, decided: Plan, snapshot: Snapshot, config: Config, 
     return with_replacements(decided, snapshot, config, replace(ledger, cooling={**ledger.cooling, **held}), now)
 
 
-def _without_gone(snapshot: Snapshot, view: Json) -> Snapshot:
+def without_gone(snapshot: Snapshot, view: Json) -> Snapshot:
     """A snapshot may be older than the end of a node that we took away."""
     gone = view.get("gone", {})
     return replace(snapshot, nodes=tuple(node for node in snapshot.nodes if gone.get(node.name) != node.uid))

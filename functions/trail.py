@@ -97,6 +97,11 @@ def statements(world: World, cluster: str, prefix: str, days: Iterable[str] = ()
     return sorted((each for each in found if each), key=lambda each: (each["at"], EVENTS.index(each["event"])))
 
 
+def is_known(world: World, cluster: str, node: str) -> bool:
+    """Whether anything was ever stated of a node of that name."""
+    return bool(world.store.list(plan_container(cluster), f"{NODES}/{node}/"))
+
+
 def _statement(order: Json, event: str, why: str, rule: str, more: Mapping[str, object]) -> Json:
     if event not in EVENTS:
         raise ValueError(f"event {event!r} is unknown to the trail")

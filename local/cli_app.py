@@ -41,6 +41,22 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
 
 
+def add_subject(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say which node or pod is meant."""
+    parser.add_argument(
+        "name", metavar="NODE|POD", help="a pod is NAMESPACE/NAME, or NAME in the namespace default, if no node has it"
+    )
+    parser.add_argument("-n", "--namespace", metavar="NAME", help="of the pod")
+    parser.add_argument("--cluster", metavar="NAME", help="may be left out where the app has only one")
+
+
+def asked(arguments: argparse.Namespace) -> dict[str, str | None]:
+    """The subject as the app's functions take it."""
+    if arguments.namespace:
+        return {"pod": f"{arguments.namespace}/{arguments.name}", "cluster": arguments.cluster}
+    return {"name": arguments.name, "cluster": arguments.cluster}
+
+
 class App:
     """A running Function App. Raises UserError for an address that is none."""
 

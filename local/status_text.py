@@ -44,10 +44,10 @@ def _cluster(name: str, cluster: Json) -> Iterator[str]:
 def pause_line(pool: str, entry: Json) -> str:
     """Who has paused what, since when, until when, and why."""
     what = "all of it" if pool == WHOLE else f"pool {pool}"
-    until = f"until {_at(entry['until'])}" if entry["until"] else "until it is resumed"
+    until = f"until {at(entry['until'])}" if entry["until"] else "until it is resumed"
     by = f" by {entry['by']}" if entry["by"] else ""
     why = f": {entry['reason']}" if entry["reason"] else ""
-    return f"paused is {what}, since {_at(entry['at'])}{by}, {until}{why}"
+    return f"paused is {what}, since {at(entry['at'])}{by}, {until}{why}"
 
 
 def _plan(plan: Json) -> Iterator[str]:
@@ -55,7 +55,7 @@ def _plan(plan: Json) -> Iterator[str]:
         yield "no plan was made yet"
         return
     cost = f", {plan['cost_per_hour']:.3f} per hour to add" if plan["cost_per_hour"] else ""
-    yield f"last plan at {_at(plan['made_at'])}{cost}"
+    yield f"last plan at {at(plan['made_at'])}{cost}"
     yield from (f"  {line}" for line in _decided(plan))
     for each in plan.get("served", ())[:_REASONS_SHOWN]:
         more = f" and {each['pods'] - 1} more" if each["pods"] > 1 else ""
@@ -96,12 +96,12 @@ def _under_way(cluster: Json) -> Iterator[str]:
     growths = (
         f"growing: {growth['pool']} by {growth['add']}, {growth['stage']}"
         + (f", {len(growth['claimed'])} still to join" if growth["claimed"] else "")
-        + f", since {_at(growth['asked'])}"
+        + f", since {at(growth['asked'])}"
         for growth in cluster["growths"].values()
     )
     yield from _few("growths", growths)
     leaving = (
-        f"retiring: {node} of {going['pool']}, {going['stage']}, since {_at(going['since'])}"
+        f"retiring: {node} of {going['pool']}, {going['stage']}, since {at(going['since'])}"
         for node, going in cluster["retirements"].items()
     )
     yield from _few("retirements", leaving)
@@ -114,7 +114,7 @@ def _staying(cluster: Json) -> Iterator[str]:
     kept: Json = cluster["plan"].get("kept", {})
     yield from _few("nodes that stay", (f"stays: {node}, {reason}" for node, reason in kept.items()))
     tried = (
-        f"stayed when it was to go: {node} of {one['pool']}, {one['kept']}, at {_at(one['at'])}"
+        f"stayed when it was to go: {node} of {one['pool']}, {one['kept']}, at {at(one['at'])}"
         for node, one in cluster["stayed"].items()
     )
     yield from _few("nodes that stayed", tried)
@@ -125,7 +125,7 @@ def _refusals(failures: Iterable[Json]) -> Iterator[str]:
         where = [memory.get("pool") and f"pool {memory['pool']}", memory["sku"], memory["priority"]]
         where.append(memory["zone"] and f"zone {memory['zone']}")
         place = ", ".join(filter(None, where)) or "everything"
-        yield f"Azure said no: {memory['code']} for {place}; tried again after {_at(memory['until'])}"
+        yield f"Azure said no: {memory['code']} for {place}; tried again after {at(memory['until'])}"
 
 
 def _few(what: str, lines: Iterable[str]) -> Iterator[str]:
@@ -143,6 +143,6 @@ def _pods(group: Json) -> str:
     return ", ".join(group["pods"]) + (f" and {group['more']} more" if group["more"] else "")
 
 
-def _at(stamp: str) -> str:
+def at(stamp: str) -> str:
     """To the second, in UTC as everything here."""
     return f"{stamp[:10]} {stamp[11:19]} UTC"

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 NAMES = {
     "eventGridTrigger": {"ingest"},
     "timerTrigger": {"maintenance"},
-    "httpTrigger": {"status", "pause", "resume"},
+    "httpTrigger": {"status", "pause", "resume", "history", "explain"},
     "entityTrigger": {"cluster", "request_budget"},
 }
 ORCHESTRATIONS = {
