@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
@@ -33,9 +34,9 @@ class Request:
     @classmethod
     def of(cls, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> Request:
         """From a URL, absolute or not; the last of several equal query parameters wins."""
-        parts = urlsplit(url)
+        path, query = _split(url)
         lowered = {name.lower(): value for name, value in (headers or {}).items()}
-        return cls(method.upper(), parts.path, dict(parse_qsl(parts.query, keep_blank_values=True)), lowered, body)
+        return cls(method.upper(), path, dict(query), lowered, body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,12 @@ class Response:
     def of_json(cls, status: int, value: object, headers: Mapping[str, str] | None = None) -> Response:
         """A JSON response."""
         return cls(status, {"content-type": "application/json", **(headers or {})}, orjson.dumps(value))
+
+
+@lru_cache(maxsize=4096)
+def _split(url: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    parts = urlsplit(url)
+    return parts.path, tuple(parse_qsl(parts.query, keep_blank_values=True))
 
 
 class Handler(Protocol):

@@ -118,7 +118,7 @@ class Run:
         host = HostOptions(
             latencies=world.hops,
             faults=world.host,
-            extended_sessions=0.8,
+            extended_sessions=0.95,
             on_instance_end=self._on_instance_end,
         )
         journal = MemoryJournal(partial(self._pass_by, before=True), partial(self._pass_by, before=False))

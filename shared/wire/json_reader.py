@@ -20,10 +20,23 @@ _BRIEFLY.maxlevel, _BRIEFLY.maxlist, _BRIEFLY.maxdict, _BRIEFLY.maxstring, _BRIE
 class Node:
     """A value and where it stands. Every method raises ValueError naming both where the value is not as asked for."""
 
-    __slots__ = ("path", "value")
+    __slots__ = ("_above", "_step", "value")
 
-    def __init__(self, value: object, path: str) -> None:
-        self.value, self.path = value, path
+    def __init__(self, value: object, above: Node | str, step: str | int | None = None) -> None:
+        """A root stands at a path; another one at a `step` (a name or an index) below the one above."""
+        self.value, self._above, self._step = value, above, step
+
+    @property
+    def path(self) -> str:
+        """Put together when somebody asks: only refusals do."""
+        above = self._above if isinstance(self._above, str) else self._above.path
+        match self._step:
+            case None:
+                return above
+            case int(index):
+                return f"{above}[{index}]"
+            case name:
+                return f"{above}.{name}"
 
     def wrong(self, wanted: str) -> ValueError:
         """The refusal, to be raised by the caller."""
@@ -39,7 +52,7 @@ class Node:
             if name not in names and name not in optional:
                 raise ValueError(f"{self.path}.{name:.60}: is not known")
         there = [*names, *(name for name in optional if name in mapping)]
-        return {name: Node(mapping[name], f"{self.path}.{name}") for name in there}
+        return {name: Node(mapping[name], self, name) for name in there}
 
     def mapping(self) -> Node:
         """The node itself, once it is sure to be a mapping."""
@@ -48,7 +61,7 @@ class Node:
 
     def items(self, most: int) -> list[Node]:
         """The items of a list of at most that many."""
-        return [Node(item, f"{self.path}[{index}]") for index, item in enumerate(self._list(most))]
+        return [Node(item, self, index) for index, item in enumerate(self._list(most))]
 
     def fields(self, count: int, most: int | None = None) -> list[Node]:
         """The items of a list of exactly that many; with `most`, of that many to `most`."""
@@ -68,7 +81,7 @@ class Node:
         items = self._list(most)
         for index, item in enumerate(items):
             if not isinstance(item, str) or len(item) > LONGEST_TEXT:
-                raise Node(item, f"{self.path}[{index}]").wrong("a text")
+                raise Node(item, self, index).wrong("a text")
         return items  # type: ignore[return-value]  # each item was just looked at
 
     def text_fields(self, count: int) -> list[str]:
@@ -77,12 +90,12 @@ class Node:
 
     def texts(self) -> dict[str, str]:
         """A mapping to strings."""
-        return {name: Node(value, f"{self.path}.{name}").text() for name, value in self._mapping().items()}
+        return {name: Node(value, self, name).text() for name, value in self._mapping().items()}
 
     def amounts(self) -> dict[str, int]:
         """A mapping to amounts, none negative."""
         found = self._mapping().items()
-        return {name: Node(value, f"{self.path}.{name}").whole(0, LARGEST_AMOUNT) for name, value in found}
+        return {name: Node(value, self, name).whole(0, LARGEST_AMOUNT) for name, value in found}
 
     def whole(self, least: int, most: int) -> int:
         """A whole number; true and false are none."""
