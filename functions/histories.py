@@ -22,7 +22,13 @@ MOST_SAGAS = 5  # the newest
 MOST_STEPS = 60
 PREFIXES = {trail.ASKED: ("grow",), trail.BOUGHT: ("grow",), trail.REFUSED: ("grow",)}
 _SAGAS = ("retire", "evict")
-_STEPS = ("TaskCompleted", "TaskFailed", "TaskScheduled", "SubOrchestrationInstanceCompleted")
+_STEPS = (
+    "TaskCompleted",
+    "TaskFailed",
+    "TaskScheduled",
+    "SubOrchestrationInstanceCreated",
+    "SubOrchestrationInstanceCompleted",
+)
 
 
 def told(world: World, cluster: str, kind: str, name: str) -> list[Json]:

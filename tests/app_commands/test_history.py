@@ -87,7 +87,7 @@ def test_the_orchestration_that_did_it_is_shown_with_its_steps(sluice: Sluice) -
     trail.note_node(World(stage.services), note, trail.GONE, "idle")
     _, out, _ = sluice(stage.host, "history", name)
     assert f"orchestration {saga.id} (retire_node), completed" in out
-    assert "delete_node_vm" in out
+    assert "  leave_pool" in out
 
 
 def test_json_is_the_app_s_own_document(sluice: Sluice) -> None:
