@@ -30,6 +30,10 @@ class Mode(StrEnum):
     PAUSED = "paused"
 
 
+MOST_OF_AN_AGENT_POOL = 1000
+"""Nodes, by AKS's REST reference (agent pool, `properties.count`)."""
+
+
 class PoolKind(StrEnum):
     """What carries a pool's nodes in Azure."""
 
@@ -355,7 +359,9 @@ class Pool:
 
     @property
     def ceiling(self) -> int:
-        """How many nodes it may have: its maximum, or what its placement groups take."""
+        """How many nodes it may have: its maximum, or what its placement groups or AKS take."""
+        if self.kind is PoolKind.AKS:
+            return min(self.maximum, MOST_OF_AN_AGENT_POOL)
         return self.maximum if self.placement_groups is None else min(self.maximum, self.placement_groups.most)
 
     @property

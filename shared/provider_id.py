@@ -86,11 +86,21 @@ def _agrees(wanted: str, found: str) -> bool:
 def _by_machine(machine: ProviderId, pools: list[Pool]) -> Pool | None:
     if machine.scale_set:
         name = machine.scale_set.casefold()
-        sets = (pool for pool in pools if pool.kind is PoolKind.VMSS and pool.resource.casefold() == name)
-        return next(sets, None)
+        return next((pool for pool in pools if _is_set_of(pool, name)), None)
     name = machine.vm_name.casefold()
     carriers = [pool for pool in pools if pool.kind is not PoolKind.AKS and _carries(pool, name)]
     return max(carriers, key=lambda pool: len(pool.resource), default=None)
+
+
+def _is_set_of(pool: Pool, scale_set: str) -> bool:
+    """AKS names its scale sets aks-<pool>-<number>-vmss, and aks<pool> for Windows, as the names of its nodes show."""
+    resource = pool.resource.casefold()
+    if pool.kind is PoolKind.VMSS:
+        return scale_set == resource
+    if pool.kind is not PoolKind.AKS or not scale_set.startswith("aks"):
+        return False
+    number = scale_set.removeprefix(f"aks-{resource}-").removesuffix("-vmss")
+    return number.isdigit() or scale_set == f"aks{resource}"
 
 
 def _carries(pool: Pool, vm_name: str) -> bool:

@@ -22,7 +22,7 @@ from local.kube.rest_transport import make_api
 from local.system.endpoints import Endpoints
 from local.timeline import Timeline
 from local.web import Handler
-from shared.adapters.azure_compute import make_compute
+from shared.adapters.azure_by_kind import make_azure
 from shared.adapters.blobs import make_blob_store
 from shared.adapters.event_grid import AzureEventPublisher
 from shared.adapters.kubernetes import KubernetesClusterApi
@@ -103,7 +103,7 @@ class InProcess:
         )
 
     def _compute(self, scope: AzureScope) -> Compute:
-        return make_compute(
+        return make_azure(
             scope,
             NoCredential(),
             endpoint=ARM_URL,
@@ -130,4 +130,4 @@ def services_over_http(endpoints: Endpoints) -> Services:
 
 
 def _compute_over_http(endpoint: str, scope: AzureScope) -> Compute:
-    return make_compute(scope, NoCredential(), endpoint=endpoint, authentication_policy=NoAuthentication())
+    return make_azure(scope, NoCredential(), endpoint=endpoint, authentication_policy=NoAuthentication())

@@ -12,12 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from azure.core import MatchConditions
-from azure.core.pipeline import policies
-from azure.core.rest import HttpRequest
-from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
 
 from shared.adapters import azure_parsing as parsing
-from shared.adapters.azure_errors import short_retries, translated
+from shared.adapters.azure_access import RawArm, client_options
+from shared.adapters.azure_errors import translated
 from shared.adapters.azure_polling import OneShotPolling, pack, unpack
 from shared.adapters.errors import NotFound, Rejected, StaleWrite
 from shared.adapters.protocols import Instance, Json, Leftover, OperationStatus, ScaleSet
@@ -29,13 +27,10 @@ if TYPE_CHECKING:
     from azure.core.pipeline.policies import SansIOHTTPPolicy
     from azure.core.pipeline.transport import HttpTransport
     from azure.core.polling import LROPoller
-    from azure.core.rest import HttpResponse
     from azure.mgmt.compute import ComputeManagementClient
 
 COMPUTE_API = "2026-04-01"  # what azure-mgmt-compute 39 asks its own operations with
 DISK_API = "2026-03-02"
-CONNECTION_SECONDS = 5
-READ_SECONDS = 60
 _INSTANCE_VIEW = {"$expand": "instanceView"}
 _UNKNOWN_INSTANCE = frozenset({"InvalidParameter", "InstanceIdsListInstanceIdNotActiveVM", "InstanceIdNotActiveVM"})
 
@@ -57,23 +52,8 @@ def make_compute(
     # 0.15 s of import that a function which never touches ARM shall not pay on a cold start
     from azure.mgmt.compute import ComputeManagementClient  # noqa: PLC0415
 
-    chain = [
-        policies.RequestIdPolicy(),
-        policies.HeadersPolicy(),
-        policies.UserAgentPolicy("sluice"),
-        policies.ProxyPolicy(),
-        authentication_policy or ARMChallengeAuthenticationPolicy(credential, f"{endpoint}/.default"),
-    ]
-    extra: dict[str, Any] = {"transport": transport} if transport is not None else {}
-    client = ComputeManagementClient(
-        credential,
-        scope.subscription,
-        base_url=endpoint,
-        policies=chain,
-        connection_timeout=CONNECTION_SECONDS,
-        read_timeout=READ_SECONDS,
-        **extra,
-    )
+    options = client_options(credential, endpoint, transport, authentication_policy)
+    client = ComputeManagementClient(credential, scope.subscription, **options)
     return AzureCompute(client, scope, endpoint, sleep)
 
 
@@ -87,7 +67,8 @@ class AzureCompute:
         self._scope = scope
         self._endpoint = endpoint.rstrip("/")
         self._flexible: dict[tuple[str, str], bool] = {}
-        self._retrying = short_retries(sleep)
+        raw = RawArm(client, endpoint, sleep)
+        self._list, self._get, self._send, self._retrying = raw.list, raw.get, raw.send, raw.retrying
 
     def close(self) -> None:
         """Close the connections; Functions never do, tests and short commands should."""
@@ -334,27 +315,6 @@ class AzureCompute:
             text = ", ".join(sorted(str(body["name"]) for body in failed))
             return OperationStatus(done=True, ok=False, code=parsing.failure_of(failed[0]["properties"]), message=text)
         return OperationStatus(done=not there, ok=not there)
-
-    def _list(self, path: str, version: str, doing: str, **query: str) -> list[Json]:
-        """All pages."""
-        page: Json = self._get(path, version, doing, **query)
-        items: list[Json] = list(page.get("value") or ())
-        while next_link := page.get("nextLink"):
-            page = self._send("GET", str(next_link), {}, doing).json()
-            items.extend(page.get("value") or ())
-        return items
-
-    def _get(self, path: str, version: str, doing: str, **query: str) -> Json:
-        body: Json = self._send("GET", self._endpoint + path, {"api-version": version, **query}, doing).json()
-        return body
-
-    def _send(self, method: str, url: str, parameters: Mapping[str, str], doing: str) -> HttpResponse:
-        request = HttpRequest(method, url, params=dict(parameters))
-        with translated(doing):
-            send = self._client.send_request
-            response: HttpResponse = self._retrying(send, request) if method == "GET" else send(request)
-            response.raise_for_status()
-            return response
 
     def _polling(self) -> OneShotPolling:
         return OneShotPolling(self._endpoint)

@@ -78,10 +78,10 @@ class _Outside:
 
     def compute(self, scope: AzureScope) -> Compute:
         """ARM for a scope."""
-        from shared.adapters.azure_compute import make_compute  # noqa: PLC0415 - as above
+        from shared.adapters.azure_by_kind import make_azure  # noqa: PLC0415 - as above
 
         endpoint = self._environ.get(ARM_ENDPOINT) or PUBLIC_ARM
-        found: Compute = self._once(scope, lambda: make_compute(scope, self._credential(), endpoint=endpoint))
+        found: Compute = self._once(scope, lambda: make_azure(scope, self._credential(), endpoint=endpoint))
         return found
 
     def _credential(self) -> TokenCredential:

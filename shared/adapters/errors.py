@@ -5,6 +5,7 @@ OutsideError
 │   ├── Throttled           429; `retry_after` seconds is the server's own word, when it gave one
 │   └── Unreachable         nothing answered: name resolution, connection refused, TLS
 ├── StaleWrite              409 or 412: somebody wrote in between; read again, then decide again
+│   └── Occupied            AKS is still busy with an earlier operation, and takes no other one
 ├── NotFound                404: it is not there (a deletion may take this for success)
 ├── Expired                 410: a watch's resourceVersion is too old; list again
 ├── Refused                 401 or 403: a right is missing; the message names the action
@@ -45,6 +46,10 @@ class Unreachable(RetryLater):
 
 class StaleWrite(OutsideError):
     """Somebody wrote in between: read again."""
+
+
+class Occupied(StaleWrite):
+    """An earlier operation is still under way there: the same call may go through when it has ended."""
 
 
 class NotFound(OutsideError):

@@ -19,13 +19,17 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ScaleSet:
-    """A scale set's size as just read; `etag` guards the write that follows. `flexible` is its orchestration mode."""
+    """A scale set's or agent pool's size as just read; `etag` guards the write that follows. `flexible` is a scale
+    set's orchestration mode. `busy`: what AKS is doing with the pool, so that it takes no other write; `unfit`: why
+    this pool must not be written to at all, and the remedy."""
 
     name: str
     capacity: int
     etag: str
     flexible: bool
     provisioning_state: str
+    busy: str = ""
+    unfit: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from shared.model import AzureScope, Config, Mode, Pool, PoolKind, Priority, ScaleDown, Timing
 from shared.quantity import format_amount
-from shared.settings import config_bounds
+from shared.settings import config_aks, config_bounds
 from shared.settings.config_schema import (
     MISSING,
     Choice,
@@ -208,6 +208,7 @@ def parse_config(text: str | bytes, *, to_act: bool = False) -> Config:
     problems += _cross_checks(pools)
     mixes, headroom = config_bounds.mixes_of(written), config_bounds.headroom_of(written)
     problems += config_bounds.problems_of(pools, mixes, headroom)
+    problems += config_aks.problems_of(pools)
     if to_act:
         problems += _missing_to_act(pools, {problem.path for problem in problems})
     if problems:
@@ -253,20 +254,22 @@ def _pools(written: Mapping[str, Any], problems: list[Problem]) -> dict[str, Poo
 
 def _pool(fields: Json, shape: dict[str, int], reserved: dict[str, int], azure: AzureScope | None, mode: Mode) -> Pool:
     name: str = fields.get("name", "")
+    kind, resource = fields.get("kind", PoolKind.VMSS), fields.get("resource") or name
+    priority = fields.get("priority", Priority.REGULAR)
     return Pool(
         name=name,
-        kind=fields.get("kind", PoolKind.VMSS),
-        resource=fields.get("resource") or name,
+        kind=kind,
+        resource=resource,
         sku=fields.get("sku", ""),
         shape=shape,
         reserved=reserved,
-        priority=fields.get("priority", Priority.REGULAR),
+        priority=priority,
         price=fields.get("price"),
         minimum=fields.get("min", 0),
         maximum=fields.get("max", MOST_NODES),
         zones=fields.get("zones", ()),
-        labels=fields.get("labels", {}),
-        taints=fields.get("taints", ()),
+        labels=config_aks.labels_of(kind, resource, priority, fields.get("labels", {})),
+        taints=config_aks.taints_of(kind, priority, fields.get("taints", ())),
         fallback=fields.get("fallback", ()),
         template=fields.get("template", ""),
         mode=max(mode, fields.get("mode", Mode.ACT), key=_STRICTNESS.index),
@@ -377,9 +380,7 @@ def _missing_to_act(pools: Mapping[str, Pool], told: Collection[str] = ()) -> It
                 f"to act, {' and '.join(missing)} must be given, here or in the file's azure; or set mode: observe"
             )
             yield Problem(f"{path}.azure", MISSING, message)
-        if pool.kind is PoolKind.AKS:
-            message = "aks pools can be planned but not acted on by this version: set mode: observe"
-            yield Problem(f"{path}.kind", pool.kind.value, message)
+        yield from config_aks.missing_to_act(path, pool)
         if pool.kind is PoolKind.VM and not pool.template:
             yield Problem(
                 f"{path}.template", MISSING, "to act, kind vm needs the ARM body of a VM; or set mode: observe"

@@ -215,10 +215,31 @@ def test_a_pool_that_only_looks_needs_no_azure_parts(mode):
     assert check_can_act(config) == ()
 
 
-def test_aks_pools_can_be_planned_but_not_acted_on():
+def test_to_act_agent_pools_need_the_clusters_name():
     text = f"cluster: c\nmode: act\n{AZURE}\npools: [{{name: p, max: 1, kind: aks, {SKU}}}]"
     assert parse_config(text).pools[0].kind == "aks"
-    assert "set mode: observe" in str(problems(text, to_act=True)["pools[0].kind"])
+    assert "set mode: observe" in str(problems(text, to_act=True)["pools[0].azure.aks_cluster"])
+    assert "pools[0].kind" in problems(text, to_act=True)
+
+
+@pytest.mark.parametrize(
+    ("keys", "path", "remedy"),
+    [
+        ("name: p, min: 0, labels: {kubernetes.azure.com/mode: system}", "min", "set min to 1 or more"),
+        (
+            "name: p, min: 2, priority: Spot, labels: {kubernetes.azure.com/mode: system}",
+            "priority",
+            "priority: Regular",
+        ),
+        ("name: gpu-spot", "resource", "name the pool in `resource`"),
+        ("name: p, resource: abcdefghijklm", "resource", "at most 12"),
+        ("name: p, min: 1001", "min", "above 1000"),
+    ],
+)
+def test_what_aks_would_refuse_is_told_at_once(keys, path, remedy):
+    found = problems(f"cluster: c\npools: [{{{keys}, max: 2000, kind: aks, {SKU}}}]")
+    assert list(found) == [f"pools[0].{path}"]
+    assert remedy in str(found[f"pools[0].{path}"])
 
 
 def test_to_act_single_machines_need_a_template():

@@ -166,3 +166,29 @@ def test_a_pool_is_found_by_name():
     config = parse_config(FULL)
     assert config.pool("gpu-regular") is config.pools[1]
     assert config.pool("none") is None
+
+
+def test_what_aks_adds_to_its_nodes_is_known_without_being_written():
+    text = "cluster: c\npools: [{name: spot, resource: np1, kind: aks, max: 1, sku: Standard_D4s_v5, priority: Spot}]"
+    (pool,) = parse_config(text).pools
+    assert pool.labels == {
+        "agentpool": "np1",
+        "kubernetes.azure.com/agentpool": "np1",
+        "kubernetes.azure.com/mode": "user",
+        "kubernetes.azure.com/scalesetpriority": "spot",
+    }
+    assert [str(taint.key) for taint in pool.taints] == ["kubernetes.azure.com/scalesetpriority"]
+
+
+def test_what_the_file_says_of_an_agent_pool_wins_and_is_not_said_twice():
+    text = (
+        "cluster: c\npools: [{name: np1, kind: aks, max: 3, min: 2, sku: Standard_D4s_v5,"
+        " labels: {kubernetes.azure.com/mode: system}, taints: ['CriticalAddonsOnly=true:NoSchedule']}]"
+    )
+    (pool,) = parse_config(text).pools
+    assert pool.labels["kubernetes.azure.com/mode"] == "system"
+    assert "kubernetes.azure.com/scalesetpriority" not in pool.labels
+    assert [taint.key for taint in pool.taints] == ["CriticalAddonsOnly"]
+    spot = "taints: ['kubernetes.azure.com/scalesetpriority=spot:NoSchedule']"
+    named = f"cluster: c\npools: [{{name: np1, kind: aks, max: 3, sku: Standard_D4s_v5, priority: Spot, {spot}}}]"
+    assert len(parse_config(named).pools[0].taints) == 1

@@ -63,6 +63,9 @@ def test_what_is_no_azure_machine_has_no_id(text):
         (UNIFORM.format("aks-np1-123-vmss"), {"agentpool": "np1"}, "agents"),
         (UNIFORM.format("aks-np1-123-vmss"), {"kubernetes.azure.com/agentpool": "np1"}, "agents"),
         (UNIFORM.format("aks-np9-123-vmss"), {"agentpool": "np9"}, ""),
+        (UNIFORM.format("aks-np1-123-vmss"), {}, "agents"),
+        (UNIFORM.format("aksnp1"), {}, "agents"),
+        (UNIFORM.format("aks-np1-x-123-vmss"), {}, ""),
     ],
 )
 def test_a_node_belongs_to_the_pool_that_its_machine_comes_from(provider_id, labels, pool):
