@@ -31,6 +31,7 @@ from shared.names import EVICTING_AT_ANNOTATION, POOL_LABEL, STARTING_TAINT
 
 NODES = "/api/v1/nodes"
 RESTART_SECONDS = 60.0
+_SPOT = "kubernetes.azure.com/scalesetpriority"
 _RETRY_SECONDS = 1.0
 _ATTEMPTS = 30
 _log = logging.getLogger(__name__)
@@ -97,10 +98,10 @@ class BootTimes:
 class MachinesBridge:
     """Follows `machines` from the moment it is made.
 
-    `cloud_controller`: a cloud provider's node controller deletes Nodes whose machine is gone; without one they stay,
-    NotReady, until somebody else does. It calls the API server from the timeline's thread: give it a stand-in of the
-    same process, or a server that does not wait for this timeline's lock; for the latter, `executor` makes the calls
-    on its threads, side by side as kubelets do.
+    `cloud_controller`: a cloud provider's node controller deletes Nodes whose machine is gone (as it always does in
+    AKS); without one they stay, NotReady, until somebody else does. It calls the API server from the timeline's thread:
+    give it a stand-in of the same process, or a server that does not wait for this timeline's lock; for the latter,
+    `executor` makes the calls on its threads, side by side as kubelets do.
     """
 
     def __init__(  # noqa: PLR0913 - all but the first four by keyword, and most left alone
@@ -165,7 +166,8 @@ class MachinesBridge:
     def on_gone(self, machine: Machine) -> None:
         """The VM is gone for good."""
         self.on_deleting(machine)
-        if self._cloud_controller:
+        pool = self._pool(machine)
+        if self._cloud_controller or (pool is not None and pool.kind is PoolKind.AKS):
             seconds = self._draws.uniform(*self._times.removal)
             self._timeline.call_later(seconds, lambda: self._try(lambda: self._remove(machine)))
 
@@ -337,6 +339,8 @@ def node_of(machine: Machine, pool: Pool, *, with_gpus: bool = True, startup_tai
     if not with_gpus:
         shape, allocatable = _without_gpus(shape), _without_gpus(allocatable)
     taints = [{"key": one.key, "value": one.value, "effect": one.effect} for one in pool.taints]
+    if pool.kind is PoolKind.AKS and pool.priority is Priority.SPOT and all(one.key != _SPOT for one in pool.taints):
+        taints.append({"key": _SPOT, "value": "spot", "effect": "NoSchedule"})
     taints += [{"key": STARTING_TAINT, "effect": "NoSchedule"}] if startup_taint else []
     return {
         "apiVersion": "v1",
@@ -397,10 +401,17 @@ def labels_of(machine: Machine, pool: Pool) -> dict[str, str]:
         "topology.kubernetes.io/zone": zone,
     }
     if pool.kind is PoolKind.AKS:
-        labels |= {"agentpool": pool.resource, "kubernetes.azure.com/agentpool": pool.resource}
-        if pool.priority is Priority.SPOT:
-            labels["kubernetes.azure.com/scalesetpriority"] = "spot"
+        labels |= _labels_of_aks(pool)
     return {**labels, **pool.labels, POOL_LABEL: pool.name}
+
+
+def _labels_of_aks(pool: Pool) -> dict[str, str]:
+    """By "Use labels in an AKS cluster" and "Add a Spot node pool to an AKS cluster", not by what Sluice expects."""
+    labels = {"agentpool": pool.resource, "kubernetes.azure.com/agentpool": pool.resource}
+    labels["kubernetes.azure.com/mode"] = "user"
+    if pool.priority is Priority.SPOT:
+        labels[_SPOT] = "spot"
+    return labels
 
 
 def quantities(amounts: Resources) -> dict[str, str]:

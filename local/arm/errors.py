@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from local.web import Response
 
 
 class ArmError(Exception):
-    """An answer that is a refusal; becomes `{"error": {"code", "message"}}`."""
+    """An answer that is a refusal; becomes `{"error": {"code", "message", "details"}}`."""
 
-    def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        headers: Mapping[str, str] | None = None,
+        details: Sequence[Mapping[str, str]] = (),
+    ) -> None:
         super().__init__(message)
         self.status, self.code, self.message, self.headers = status, code, message, dict(headers or {})
+        self.details = [dict(detail) for detail in details]
 
     def response(self) -> Response:
         """The HTTP answer."""
-        return Response.of_json(self.status, {"error": {"code": self.code, "message": self.message}}, self.headers)
+        error: dict[str, object] = {"code": self.code, "message": self.message}
+        if self.details:
+            error["details"] = self.details
+        return Response.of_json(self.status, {"error": error}, self.headers)
 
 
 def not_found(kind: str, name: str, group: str) -> ArmError:

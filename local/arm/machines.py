@@ -144,6 +144,10 @@ class Machines:
             vm.set_state("Succeeded", power="deallocated")
             self._tell(self._gone, vm)
             return
+        agent_pool = vm.scale_set.agent_pool if vm.scale_set is not None else None
+        if agent_pool is not None and self._cloud.quirks.aks_eviction_lowers_count:
+            agent_pool.count -= 1
+            agent_pool.version += 1
         self.discharge(vm, self._cloud.duration(self._cloud.latencies.eviction))
 
     def _booted(self, vm: Vm) -> None:

@@ -26,6 +26,7 @@ class Operation:
     ended_at: datetime | None = None
     code: str = ""
     message: str = ""
+    details: tuple[tuple[str, str], ...] = ()  # (code, message) of what lies behind
 
 
 class Later(Protocol):
@@ -74,9 +75,11 @@ class Operations:
 
         self._later(seconds, ending, hang=hang)
 
-    def headers(self, operation: Operation, base: str, subscription: str, location: str) -> dict[str, str]:
+    def headers(
+        self, operation: Operation, base: str, subscription: str, location: str, provider: str = "Microsoft.Compute"
+    ) -> dict[str, str]:
         """What the first answer carries."""
-        place = f"{base}/subscriptions/{subscription}/providers/Microsoft.Compute/locations/{location}"
+        place = f"{base}/subscriptions/{subscription}/providers/{provider}/locations/{location}"
         query = f"api-version=2026-04-01{self.signature and '&t=1&c=' + self.signature}"
         headers = {
             "azure-asyncoperation": f"{place}/operations/{operation.id}?{query}",
@@ -96,6 +99,8 @@ class Operations:
             body["endTime"] = operation.ended_at.isoformat()
         if operation.code:
             body["error"] = {"code": operation.code, "message": operation.message}
+            if operation.details:
+                body["error"]["details"] = [{"code": code, "message": text} for code, text in operation.details]
         return Response.of_json(200, body, self._pace() if operation.status == "InProgress" else {})
 
     def result(self, operation_id: str) -> Response:

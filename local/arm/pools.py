@@ -1,9 +1,10 @@
-"""From a pools file to what must exist in Azure before Sluice can act: scale sets, sizes, VM templates."""
+"""From a pools file to what must exist in Azure before Sluice can act: scale sets, agent pools, sizes, VM templates."""
 
 from __future__ import annotations
 
 from math import ceil
 
+from local.arm.agent_pools import AgentPools
 from local.arm.cloud import Cloud
 from local.arm.scale_sets import ScaleSets
 from local.arm.skus import Sku, conventional
@@ -11,17 +12,18 @@ from local.arm.state import Json
 from shared.model import AzureScope, Config, Pool, PoolKind, Priority
 from shared.names import CLUSTER_TAG, POOL_TAG
 
+DEFAULT_CLUSTER = "aks"
 DEFAULT_SCOPE = AzureScope("00000000-0000-0000-0000-000000000001", "sluice", "westeurope")
 
 
-def add_pools(cloud: Cloud, sets: ScaleSets, config: Config, *, flexible: frozenset[str]) -> None:
-    """Make the scale sets of a configuration, each with its pool's minimum running. Raises ValueError for kind aks."""
+def add_pools(cloud: Cloud, sets: ScaleSets, agents: AgentPools, config: Config, *, flexible: frozenset[str]) -> None:
+    """Make the scale sets and agent pools of a configuration, each with its pool's minimum running."""
     for pool in config.pools:
-        if pool.kind is PoolKind.AKS:
-            raise ValueError(f"pools: {pool.name}: kind aks has no stand-in; use vmss or vm")
         _register_size(cloud, pool)
-        key = pool.resource.lower() if pool.kind is PoolKind.VMSS else f"tag:{pool.name}"
+        key = pool.resource.lower() if pool.kind is not PoolKind.VM else f"tag:{pool.name}"
         cloud.truth.maximums[key] = pool.maximum
+        if pool.kind is PoolKind.AKS:
+            _add_agent_pool(cloud, agents, pool)
         if pool.kind is PoolKind.VMSS:
             _add_scale_set(cloud, sets, config.cluster, pool, flexible=pool.name in flexible)
 
@@ -55,6 +57,25 @@ def _register_size(cloud: Cloud, pool: Pool) -> None:
     gpus = pool.shape.get("nvidia.com/gpu", 0)
     family = pool.quota_family or known.family
     cloud.skus.register(Sku(known.name, pool.vcpus or cores, memory, gpus, family))
+
+
+def _add_agent_pool(cloud: Cloud, agents: AgentPools, pool: Pool) -> None:
+    scope = pool.azure or DEFAULT_SCOPE
+    properties: Json = {
+        "vmSize": size_name(pool),
+        "mode": pool.labels.get("kubernetes.azure.com/mode", "user").capitalize(),
+        "osType": "Linux",
+        "maxPods": pool.shape.get("pods", 110),
+        "scaleSetPriority": str(pool.priority),
+        "availabilityZones": list(pool.zones),
+        "nodeLabels": dict(pool.labels),
+        "nodeTaints": [f"{taint.key}={taint.value}:{taint.effect}" for taint in pool.taints],
+    }
+    if pool.priority is Priority.SPOT:
+        properties |= {"scaleSetEvictionPolicy": "Delete", "spotMaxPrice": -1}
+    group = cloud.estate.group(scope.subscription, scope.resource_group)
+    made = agents.create(group, scope.aks_cluster or DEFAULT_CLUSTER, scope.location, pool.resource, properties)
+    agents.fill(made, pool.minimum)
 
 
 def _add_scale_set(cloud: Cloud, sets: ScaleSets, cluster: str, pool: Pool, *, flexible: bool) -> None:

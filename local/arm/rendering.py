@@ -6,7 +6,7 @@ from datetime import datetime
 
 import orjson
 
-from local.arm.state import Disk, Json, Nic, ScaleSet, Vm
+from local.arm.state import AgentPool, Disk, Json, ManagedCluster, Nic, ScaleSet, Vm
 
 _DISPLAY = {"Creating": "creating", "Succeeded": "succeeded", "Deleting": "deleting", "Updating": "updating"}
 
@@ -137,3 +137,57 @@ def _storage(vm: Vm) -> Json:
 
 def _time(when: datetime) -> str:
     return when.isoformat()
+
+
+def managed_cluster_json(cluster: ManagedCluster) -> Json:
+    """An AKS cluster, as far as its pools are concerned."""
+    busy = next((pool.provisioning_state for pool in cluster.pools.values() if not _rests(pool)), "Succeeded")
+    profiles = [{"name": pool.name, **_agent_pool_properties(pool)} for pool in cluster.pools.values()]
+    return {
+        "id": cluster.id,
+        "name": cluster.name,
+        "type": "Microsoft.ContainerService/managedClusters",
+        "location": cluster.location,
+        "properties": {
+            "provisioningState": busy,
+            "powerState": {"code": "Running"},
+            "nodeResourceGroup": cluster.node_group,
+            "agentPoolProfiles": profiles,
+        },
+    }
+
+
+def agent_pool_json(pool: AgentPool) -> Json:
+    """An agent pool."""
+    return {
+        "id": pool.id,
+        "name": pool.name,
+        "type": "Microsoft.ContainerService/managedClusters/agentPools",
+        "properties": _agent_pool_properties(pool),
+    }
+
+
+def machine_json(pool: AgentPool, vm: Vm) -> Json:
+    """A machine of an agent pool: its name, and where its VM is to be read."""
+    return {
+        "id": f"{pool.id}/machines/{vm.computer_name}",
+        "name": vm.computer_name,
+        "type": "Microsoft.ContainerService/managedClusters/agentPools/machines",
+        "zones": [vm.zone] if vm.zone else [],
+        "properties": {"network": {"ipAddresses": []}, "resourceId": vm.id},
+    }
+
+
+def _agent_pool_properties(pool: AgentPool) -> Json:
+    return {
+        "type": "VirtualMachineScaleSets",
+        "powerState": {"code": "Running"},
+        **pool.properties,
+        "count": pool.count,
+        "eTag": pool.etag,
+        "provisioningState": pool.provisioning_state,
+    }
+
+
+def _rests(pool: AgentPool) -> bool:
+    return pool.provisioning_state in {"Succeeded", "Failed", "Canceled"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from local.arm import naming
 from local.arm.cloud import Cloud
 from local.arm.errors import ArmError, invalid, not_found
@@ -34,7 +36,7 @@ class ScaleSets:
 
     def update(self, call: Call) -> Response:
         """PATCH: capacity, tags; guarded by If-Match. Answers 200, whatever happens afterwards."""
-        scale_set = self._find(call)
+        scale_set = self._own(call)
         if self._cloud.chances.touched(scale_set.name):
             scale_set.version += 1
         _check_match(call, scale_set)
@@ -84,8 +86,9 @@ class ScaleSets:
         scale_set = group.scale_sets.get(call.name.lower())
         if scale_set is None:
             return Response(204)
+        self._own(call)
         operation = self._cloud.operations.begin("scale_set.delete", scale_set.name)
-        seconds = self._remove(scale_set.living(), scale_set, "scale_set.delete")
+        seconds = self.remove(scale_set.living(), scale_set, "scale_set.delete")
 
         def gone() -> None:
             group.scale_sets.pop(scale_set.name.lower(), None)
@@ -109,7 +112,7 @@ class ScaleSets:
 
     def delete_instances(self, call: Call) -> Response:
         """POST .../delete {"instanceIds": [...]}; "*" means all."""
-        scale_set = self._find(call)
+        scale_set = self._own(call)
         wanted = [str(instance_id) for instance_id in call.body().get("instanceIds") or ()]
         if not wanted:
             raise invalid("Required parameter 'instanceIds' is missing (null).")
@@ -123,7 +126,7 @@ class ScaleSets:
 
     def delete_instance(self, call: Call) -> Response:
         """DELETE one VM of a uniform set."""
-        scale_set = self._find(call)
+        scale_set = self._own(call)
         vm = scale_set.vms.get(call.target.names[1].lower())
         return Response(204) if vm is None else self._delete(call, scale_set, [vm])
 
@@ -167,50 +170,61 @@ class ScaleSets:
         scale_set.capacity = target
         operation = self._cloud.operations.begin("scale_set.update", scale_set.name)
         if needed > 0:
-            self._grow(scale_set, needed, operation)
+            self.grow(scale_set, needed, operation, lambda _: None)
         else:
-            doomed = sorted(living, key=_age, reverse=True)[: max(0, -needed)]
-            seconds = self._remove(doomed, scale_set, "scale_set.update")
+            doomed = sorted(living, key=age, reverse=True)[: max(0, -needed)]
+            seconds = self.remove(doomed, scale_set, "scale_set.update")
             self._cloud.operations.end_later(operation, seconds, then=lambda: self._settled(scale_set))
         return self._headers(call, operation, scale_set)
 
-    def _grow(self, scale_set: ScaleSet, count: int, operation: Operation) -> None:
+    def grow(self, scale_set: ScaleSet, count: int, operation: Operation, then: Callable[[str], None]) -> None:
+        """Make `count` more VMs; the operation ends when all of them run, or fails. `then` learns which."""
         cloud = self._cloud
         earlier = cloud.operations.by_id.get(scale_set.growing)
         if earlier is not None and cloud.quirks.overlapping_growth_preempts:
             cloud.operations.end(earlier, "OperationPreempted", Fault("", code="OperationPreempted").text)
         scale_set.growing, scale_set.provisioning_state = operation.id, "Updating"
-        fits, fault = self._allocated(scale_set, count)
-        slow = cloud.slowness("scale_set.update", scale_set.name)
+        fits, fault = self._allocated(scale_set, count, operation)
+        slow = cloud.slowness(operation.name, scale_set.resource)
         durations = [cloud.duration(cloud.latencies.create) + slow for _ in range(fits)]
         for seconds in durations:
             fault = self._provision(scale_set, seconds) or fault
         if fault is None:
-            end = max(durations, default=0.0)
-            cloud.operations.end_later(operation, end, then=lambda: self._grown(scale_set, operation))
+            end = max(durations, default=0.0) + self._overhead(scale_set)
+            cloud.operations.end_later(operation, end, then=lambda: self._grown(scale_set, operation, then))
             return
-        self._grow_in_vain(scale_set, count - fits, operation, fault, max(durations, default=0.0))
+        not_before = max(durations, default=0.0) + self._overhead(scale_set)
+        self._grow_in_vain(scale_set, count - fits, operation, fault, not_before, then)
+
+    def _overhead(self, scale_set: ScaleSet) -> float:
+        return self._cloud.duration(self._cloud.latencies.reconcile) if scale_set.agent_pool is not None else 0.0
 
     def _provision(self, scale_set: ScaleSet, seconds: float) -> Fault | None:
         """One more VM; the failure that it will have, if any."""
         vm = self._make(scale_set)
-        fault = self._cloud.faults.take("machine.provision", scale_set.name, "async")
+        fault = self._cloud.faults.take("machine.provision", scale_set.resource, "async")
         if fault is None:
             self._machines.boot(vm, seconds)
         else:
             self._machines.fail(vm, seconds, fault.code)
         return fault
 
-    def _allocated(self, scale_set: ScaleSet, count: int) -> tuple[int, Fault | None]:
+    def _allocated(self, scale_set: ScaleSet, count: int, operation: Operation) -> tuple[int, Fault | None]:
         """(how many can be had, why not the rest)."""
-        fault = self._cloud.faults.take("scale_set.update", scale_set.name, "async")
+        fault = self._cloud.faults.take(operation.name, scale_set.resource, "async")
         if fault is not None:
             named = self._cloud.named(fault, spot=scale_set.spot, zones=scale_set.zones)
             return min(max(fault.partial, int(fault.share * count)), count), named
         return self._cloud.shortage(scale_set.sku, scale_set.zones, spot=scale_set.spot, count=count)
 
     def _grow_in_vain(
-        self, scale_set: ScaleSet, missing: int, operation: Operation, fault: Fault, not_before: float
+        self,
+        scale_set: ScaleSet,
+        missing: int,
+        operation: Operation,
+        fault: Fault,
+        not_before: float,
+        then: Callable[[str], None],
     ) -> None:
         cloud = self._cloud
         seconds = max(cloud.duration(cloud.latencies.failure), not_before)
@@ -221,11 +235,19 @@ class ScaleSets:
         def failing() -> None:
             if not cloud.quirks.failed_growth_keeps_capacity and operation.status == "InProgress":
                 scale_set.capacity = len(scale_set.living())
-            self._grown(scale_set, operation, "Failed")
+            self._grown(scale_set, operation, then, "Failed")
 
-        cloud.operations.end_later(operation, seconds, code=fault.code, message=fault.text, then=failing)
+        code, message = (
+            _wrapped(operation, fault)
+            if scale_set.agent_pool and cloud.quirks.aks_wraps_codes
+            else (fault.code, fault.text)
+        )
+        cloud.operations.end_later(operation, seconds, code=code, message=message, then=failing)
 
-    def _grown(self, scale_set: ScaleSet, operation: Operation, state: str = "Succeeded") -> None:
+    def _grown(
+        self, scale_set: ScaleSet, operation: Operation, then: Callable[[str], None], state: str = "Succeeded"
+    ) -> None:
+        then(state)
         if scale_set.growing == operation.id:
             scale_set.growing, scale_set.provisioning_state = "", state
             scale_set.version += 1
@@ -247,17 +269,17 @@ class ScaleSets:
             "scale_set.delete_instances", scale_set.name, target=remaining, count=remaining, tags=scale_set.tags
         )
         hang = cloud.chances.hanging(scale_set.name)
-        seconds = self._remove(fresh, scale_set, "scale_set.delete_instances", hang=hang)
+        seconds = self.remove(fresh, scale_set, "scale_set.delete_instances", hang=hang)
         cloud.operations.end_later(operation, seconds, hang=hang, then=lambda: self._settled(scale_set))
         return Response(202, self._headers(call, operation, scale_set))
 
-    def _remove(self, vms: list[Vm], scale_set: ScaleSet, operation: str, *, hang: float = 0.0) -> float:
+    def remove(self, vms: list[Vm], scale_set: ScaleSet, operation: str, *, hang: float = 0.0) -> float:
         """Start deleting; returns when the last one is gone, in seconds. Only deletions by id lower the capacity."""
-        slow = self._cloud.slowness(operation, scale_set.name)
+        slow = self._cloud.slowness(operation, scale_set.resource)
         last = 0.0
         for vm in vms:
             seconds = self._cloud.duration(self._cloud.latencies.delete) + slow
-            if operation == "scale_set.delete_instances":
+            if operation in {"scale_set.delete_instances", "agent_pool.delete_machines"}:
                 self._machines.discharge(vm, seconds, hang=hang)
             else:
                 self._machines.remove(vm, seconds)
@@ -346,6 +368,16 @@ class ScaleSets:
             raise not_found(_KIND, call.name, call.target.group)
         return scale_set
 
+    def _own(self, call: Call) -> ScaleSet:
+        """One that may be written to: AKS locks the resource group of its nodes."""
+        scale_set = self._find(call)
+        if scale_set.agent_pool is not None:
+            message = (
+                f"The access is denied because of the deny assignment on the node resource group '{scale_set.group}'."
+            )
+            raise ArmError(403, "DenyAssignmentAuthorizationFailed", message)
+        return scale_set
+
     def _instance(self, call: Call) -> Vm:
         vm = self._find(call).vms.get(call.target.names[1].lower())
         if vm is None:
@@ -353,7 +385,17 @@ class ScaleSets:
         return vm
 
 
-def _age(vm: Vm) -> tuple[object, int]:
+def _wrapped(operation: Operation, fault: Fault) -> tuple[str, str]:
+    """As AKS passes on what its scale set said."""
+    operation.details = ((fault.code, fault.text),)
+    return (
+        "ReconcileVMSSAgentPoolFailed",
+        f'Reconcile VMSS agent pool failed: Code="{fault.code}" Message="{fault.text}"',
+    )
+
+
+def age(vm: Vm) -> tuple[object, int]:
+    """What orders a set's VMs from the oldest to the youngest."""
     return vm.created_at, int(vm.instance_id or 0)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from local.arm import pools
+from local.arm.agent_pools import AgentPools
 from local.arm.cloud import Cloud, Stock
 from local.arm.errors import ArmError, invalid
 from local.arm.faults import Faults, Throttle
 from local.arm.machines import Machine, Machines, machine_of
-from local.arm.routing import Call, Route, paged, parse_path
+from local.arm.routing import Call, Route, Target, paged, parse_path
 from local.arm.scale_sets import ScaleSets
 from local.arm.settings import ArmLatencies, Quirks
 from local.arm.state import Attached, Disk, Vm
@@ -26,6 +27,8 @@ _SETS = f"{_COMPUTE}/virtualmachinescalesets"
 _VMS = f"{_COMPUTE}/virtualmachines"
 _NICS = "microsoft.network/networkinterfaces"
 _DISKS = f"{_COMPUTE}/disks"
+_AKS = "microsoft.containerservice"
+_AGENTS = f"{_AKS}/managedclusters/*/agentpools"
 
 
 class ArmStandIn:
@@ -48,6 +51,7 @@ class ArmStandIn:
         self.cloud = Cloud(timeline, seed, latencies or ArmLatencies(), drawn, trouble)
         self.machines = Machines(self.cloud)
         self._sets = ScaleSets(self.cloud, self.machines)
+        self._agents = AgentPools(self.cloud, self._sets)
         self._base_url = base_url
         self._routes = self._routing_table()
 
@@ -71,7 +75,7 @@ class ArmStandIn:
     def add_pools(self, config: Config, *, flexible: frozenset[str] = frozenset()) -> None:
         """Make the scale sets of a configuration with their minimums running; `flexible` names pools of that mode."""
         known = {vm.id for vm in self.truth.vms}
-        pools.add_pools(self.cloud, self._sets, config, flexible=flexible)
+        pools.add_pools(self.cloud, self._sets, self._agents, config, flexible=flexible)
         for vm in self.truth.vms:
             if vm.id not in known:
                 self.machines.announce(vm)
@@ -92,6 +96,13 @@ class ArmStandIn:
             return None
         self.machines.preempt(vm, notice)
         return machine_of(vm)
+
+    def occupy(self, agent_pool: str, seconds: float, state: str = "Upgrading") -> None:
+        """Let AKS be busy with a pool of this name for so long. Raises ValueError when there is none."""
+        pool = self._agents.find(agent_pool)
+        if pool is None:
+            raise ValueError(f"occupy: no agent pool {agent_pool!r}")
+        self._agents.hold(pool, state, seconds)
 
     def attach_disk(self, any_id: str, disk_id: str, *, delete_option: str = "Detach") -> None:
         """Attach an existing disk, as a CSI driver does. Raises ValueError when either is missing."""
@@ -130,12 +141,12 @@ class ArmStandIn:
         route = self._routes.get(f"{request.method} {target.pattern}")
         if route is None:
             raise ArmError(404, "InvalidResourceType", f"{request.method} {target.pattern} has no stand-in.")
-        truth, name = self.cloud.truth, target.names[-1] if target.names else ""
+        truth = self.cloud.truth
         truth.requests[route.name] += 1
         truth.methods[request.method] += 1
         if self.cloud.throttle is not None:
             self.cloud.throttle.check(target.subscription, request.method)
-        resource = target.names[0] if target.pattern.startswith(_SETS) and target.names else name
+        resource = _resource(target)
         if self.cloud.faults.take(route.name, resource, "unreached") is not None:
             return Response(503, {CONNECTION_LOST: REFUSED})
         self.cloud.refuse(route.name, resource)
@@ -155,7 +166,7 @@ class ArmStandIn:
         return paged(call, self.cloud.skus.listed(location), 1000)
 
     def _routing_table(self) -> dict[str, Route]:
-        sets, vms = self._sets, VirtualMachines(self.cloud, self.machines)
+        agents, sets, vms = self._agents, self._sets, VirtualMachines(self.cloud, self.machines)
         nics, disks, operations = NetworkInterfaces(self.cloud), Disks(self.cloud), self.cloud.operations
         children = f"{_SETS}/*/virtualmachines"
         return {
@@ -170,6 +181,13 @@ class ArmStandIn:
             f"GET {children}/*/instanceview": Route("scale_set.vms.instance_view", sets.instance_view),
             f"DELETE {children}/*": Route("scale_set.vms.delete", sets.delete_instance),
             f"POST {children}/*/simulateeviction": Route("scale_set.vms.evict", sets.simulate_eviction),
+            f"GET {_AKS}/managedclusters/*": Route("managed_cluster.get", agents.cluster),
+            f"GET {_AGENTS}": Route("agent_pool.list", agents.list_all),
+            f"GET {_AGENTS}/*": Route("agent_pool.get", agents.get),
+            f"PUT {_AGENTS}/*": Route("agent_pool.update", agents.put),
+            f"POST {_AGENTS}/*/deletemachines": Route("agent_pool.delete_machines", agents.delete_machines),
+            f"GET {_AGENTS}/*/machines": Route("agent_pool.machines.list", agents.machines),
+            f"GET {_AGENTS}/*/machines/*": Route("agent_pool.machines.get", agents.machine),
             f"GET {_VMS}": Route("vm.list", vms.list_all),
             f"GET {_VMS}/*": Route("vm.get", vms.get),
             f"GET {_VMS}/*/instanceview": Route("vm.instance_view", vms.instance_view),
@@ -187,10 +205,25 @@ class ArmStandIn:
             f"DELETE {_DISKS}/*": Route("disk.delete", disks.delete),
             f"GET {_COMPUTE}/skus": Route("skus", self._skus),
             f"GET {_COMPUTE}/locations/*/usages": Route("usages", self._usages),
-            f"GET {_COMPUTE}/locations/*/operations/*": Route(
-                "operation.get", lambda call: operations.status(call.target.names[1])
-            ),
-            f"GET {_COMPUTE}/locations/*/operationresults/*": Route(
-                "operation.result", lambda call: operations.result(call.target.names[1])
-            ),
+            **{
+                f"GET {provider}/locations/*/operations/*": Route(
+                    "operation.get", lambda call: operations.status(call.target.names[1])
+                )
+                for provider in (_COMPUTE, _AKS)
+            },
+            **{
+                f"GET {provider}/locations/*/operationresults/*": Route(
+                    "operation.result", lambda call: operations.result(call.target.names[1])
+                )
+                for provider in (_COMPUTE, _AKS)
+            },
         }
+
+
+def _resource(target: Target) -> str:
+    """The name that faults go by: the scale set's or agent pool's also for what lies within it."""
+    if target.pattern.startswith(_AGENTS) and len(target.names) > 1:
+        return target.names[1]
+    if target.pattern.startswith(_SETS) and target.names:
+        return target.names[0]
+    return target.names[-1] if target.names else ""

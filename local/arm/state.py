@@ -94,8 +94,8 @@ class Vm:
 
     @property
     def resource(self) -> str:
-        """The scale set's name, or the VM's own."""
-        return self.scale_set.name if self.scale_set else self.name
+        """The agent pool's or scale set's name, or the VM's own."""
+        return self.scale_set.resource if self.scale_set else self.name
 
     @property
     def provider_id(self) -> str:
@@ -130,6 +130,12 @@ class ScaleSet:
     next_instance: int = 0
     vms: dict[str, Vm] = field(default_factory=dict)  # by instance id, or by name in a Flexible set
     growing: str = ""  # the id of the growth operation under way
+    agent_pool: AgentPool | None = None
+
+    @property
+    def resource(self) -> str:
+        """What its owner knows it by: the agent pool that it carries, or its own name."""
+        return self.agent_pool.name if self.agent_pool else self.name
 
     @property
     def etag(self) -> str:
@@ -147,6 +153,41 @@ class ScaleSet:
 
 
 @dataclass(slots=True)
+class AgentPool:
+    """A pool of an AKS cluster; `properties` as its owner gave them, `scale_set` is what carries it, in a resource
+    group of AKS's own. `count` is what the owner asked for, less what was deleted by name."""
+
+    id: str
+    name: str
+    scale_set: ScaleSet
+    properties: Json
+    count: int = 0
+    provisioning_state: str = "Succeeded"
+    version: int = 1
+
+    @property
+    def etag(self) -> str:
+        """Changes with every write, and when its effect has come."""
+        return f"{self.version:08d}-aks"
+
+    def settle(self, state: str) -> None:
+        """Rest in a state."""
+        self.provisioning_state = state
+        self.version += 1
+
+
+@dataclass(slots=True)
+class ManagedCluster:
+    """An AKS cluster, with its pools by name."""
+
+    id: str
+    name: str
+    location: str
+    node_group: str
+    pools: dict[str, AgentPool] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Group:
     """One resource group; names are keys in lower case."""
 
@@ -156,6 +197,7 @@ class Group:
     vms: dict[str, Vm] = field(default_factory=dict)
     nics: dict[str, Nic] = field(default_factory=dict)
     disks: dict[str, Disk] = field(default_factory=dict)
+    clusters: dict[str, ManagedCluster] = field(default_factory=dict)
 
     def path(self, provider: str, *parts: str) -> str:
         """A resource id in this group."""

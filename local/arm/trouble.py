@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from local.arm.faults import Fault, Stage
 from local.chances import Chances, Span
 
-GROWTHS = frozenset({"scale_set.update", "vm.create"})
-DELETIONS = frozenset({"scale_set.delete_instances", "vm.delete", "scale_set.vms.delete"})
+GROWTHS = frozenset({"agent_pool.update", "scale_set.update", "vm.create"})
+DELETIONS = frozenset({"agent_pool.delete_machines", "scale_set.delete_instances", "vm.delete", "scale_set.vms.delete"})
 _READS = (".get", ".list", ".instance_view", "skus", "usages", ".result")
 _SERVER_CODES = ("InternalServerError", "ServiceUnavailable", "BadGateway", "GatewayTimeout")
 _CONFLICT_CODES = ("Conflict", "ConcurrentOperation", "OperationNotAllowed")
@@ -26,7 +26,8 @@ class ArmTrouble:
 
     For each request: `throttled` (429 with `retry_after`), `failing` (5xx), `unreached` (the connection breaks before
     it arrives), `lost` (it is carried out, the answer is lost). For each write: `conflict` (409), `denied` (403
-    LinkedAuthorizationFailed; growths only), `touched` (somebody writes a tag first, so that If-Match answers 412).
+    LinkedAuthorizationFailed; growths only), `touched` (somebody writes a tag first, so that If-Match answers 412),
+    `occupied` (AKS has just begun something of its own with the agent pool, for `occupied_for`).
 
     For each growth: `refused` (SkuNotAvailable, at once), `shortage` (an allocation code, later), in half of which part
     comes all the same; `preempted` (OperationPreempted, though all come), `late` (`late_by` more). For each VM:
@@ -43,6 +44,7 @@ class ArmTrouble:
     conflict: float = 0.0
     denied: float = 0.0
     touched: float = 0.0
+    occupied: float = 0.0
     refused: float = 0.0
     shortage: float = 0.0
     preempted: float = 0.0
@@ -58,6 +60,7 @@ class ArmTrouble:
     late_by: Span = (60.0, 600.0)
     slow_by: Span = (60.0, 600.0)
     hang_for: Span = (1800.0, 5400.0)
+    occupied_for: Span = (30.0, 900.0)
 
 
 class ArmChances:
@@ -85,6 +88,12 @@ class ArmChances:
     def touched(self, resource: str) -> bool:
         """Whether somebody else writes just before this write."""
         return self.chances.strikes("touched", self.rates.touched, resource)
+
+    def occupied(self, resource: str) -> float:
+        """For how long AKS is busy with something of its own, in seconds; 0 as a rule."""
+        if not self.chances.strikes("occupied", self.rates.occupied, resource):
+            return 0.0
+        return self.chances.between("occupied", self.rates.occupied_for)
 
     def _refusal(self, operation: str, resource: str) -> Fault | None:
         rates = self.rates
@@ -131,7 +140,7 @@ class ArmChances:
                 fault.share = 1.0
                 return fault
         fault = self._drawn("shortage", self.rates.shortage, "", resource)
-        if fault is not None and operation == "scale_set.update" and self.chances.strikes("partial", 0.5, resource):
+        if fault is not None and operation != "vm.create" and self.chances.strikes("partial", 0.5, resource):
             fault.share = self.chances.between("partial", (0.0, 1.0))
         return fault
 

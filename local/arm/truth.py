@@ -47,10 +47,11 @@ class Truth:
         self.nics: list[Nic] = []
         self.disks: list[Disk] = []
         self.writes: list[Write] = []
-        self.maximums: dict[str, int] = {}  # by scale set in lower case, or by "tag:" and the pool's name for VMs
+        self.maximums: dict[str, int] = {}  # by scale set or agent pool in lower case; VMs: by "tag:" and the pool
         self.requests: Counter[str] = Counter()  # by route name, such as "scale_set.update"
         self.methods: Counter[str] = Counter()
         self.evictions: list[tuple[datetime, str]] = []  # (when, provider id)
+        self.chosen_by_azure: list[str] = []  # provider ids of VMs that went because a count below them was asked for
 
     def live_vms(self) -> list[Vm]:
         """VMs that exist now, whatever their state."""

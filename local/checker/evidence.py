@@ -38,9 +38,9 @@ class PoolFacts:
     taints: tuple[tuple[str, str, str], ...] = ()
 
     def holds(self, vm: Vm) -> bool:
-        """Whether the VM is one of the pool's: by its scale set, or by its tag where it stands alone."""
+        """Whether the VM is one of the pool's: by its scale set or agent pool, or by its tag where it stands alone."""
         if vm.scale_set is not None:
-            return vm.scale_set.name.lower() == self.resource.lower()
+            return vm.resource.lower() == self.resource.lower()
         return vm.tags.get(POOL_TAG) == self.name
 
 

@@ -123,7 +123,7 @@ class AzureSide:
     def pool_of(self, resource: str, tags: dict[str, str]) -> str:
         """The pool that a VM belongs to, going by its scale set, or by its tags where it stands alone; "" for none."""
         for pool in self.config.pools:
-            if pool.kind is PoolKind.VMSS and pool.resource.lower() == resource.lower():
+            if pool.kind is not PoolKind.VM and pool.resource.lower() == resource.lower():
                 return pool.name
         return tags.get("sluice-pool", "")
 

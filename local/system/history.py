@@ -11,7 +11,7 @@ from local.system.sizes import GPU
 from local.system.stand_ins import StandIns
 from shared.model import Config, Pool
 
-_GROWTHS = {"scale_set.update", "vm.create"}
+_GROWTHS = {"scale_set.update", "agent_pool.update", "vm.create"}
 
 
 def run_record(

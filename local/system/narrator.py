@@ -62,7 +62,7 @@ class Narrator:
     def _look_at_writes(self) -> None:
         writes = self._stand_ins.arm.truth.writes
         for write in writes[self._writes :]:
-            if write.operation == "scale_set.update" and write.maximum is not None:
+            if write.operation in {"scale_set.update", "agent_pool.update"} and write.maximum is not None:
                 self._say(f"Azure is asked for {write.target} VMs in all in {write.resource}")
         self._writes = len(writes)
 

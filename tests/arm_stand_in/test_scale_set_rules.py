@@ -1,7 +1,7 @@
 import pytest
 
 from local.arm import Fault
-from shared.model import PoolKind, Priority
+from shared.model import Priority
 from tests.arm_stand_in.conftest import COMPUTE, GROUP, Bare
 from tests.builders import pool
 
@@ -241,8 +241,3 @@ def test_sizes_are_listed_with_their_cores(bare: Bare) -> None:
     capabilities = {one["name"]: one["value"] for one in size["capabilities"]}
     assert (size["name"], size["family"]) == ("Standard_NC6s_v3", "standardNCSv3Family")
     assert (capabilities["vCPUs"], capabilities["GPUs"]) == ("6", "1")
-
-
-def test_pools_of_kind_aks_are_refused_by_name(bare: Bare) -> None:
-    with pytest.raises(ValueError, match="pools: managed: kind aks"):
-        bare.pools(pool("managed", kind=PoolKind.AKS))

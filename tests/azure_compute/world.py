@@ -12,12 +12,12 @@ from local.azure_transport import HandlerTransport, NoAuthentication, NoCredenti
 from local.http_server import serve
 from local.timeline import VirtualTimeline
 from local.web import Request
-from shared.adapters.azure_compute import AzureCompute, make_compute
+from shared.adapters.azure_by_kind import AzureByKind, make_azure
 from shared.adapters.protocols import OperationStatus
 from shared.model import AzureScope, Pool
 from tests import builders
 
-SCOPE = AzureScope("subscription", "group", "westeurope")
+SCOPE = AzureScope("subscription", "group", "westeurope", "aks")
 GROUP = "/subscriptions/subscription/resourceGroups/group/providers"
 OURS = {"sluice-cluster": "training", "sluice-pool": "solo", "sluice-operation": "op-1"}
 
@@ -28,7 +28,7 @@ class World:
 
     timeline: VirtualTimeline
     arm: ArmStandIn
-    compute: AzureCompute
+    compute: AzureByKind
     slept: list[float]
 
     def advance(self, seconds: float = 100.0) -> None:
@@ -60,6 +60,6 @@ def make_world(stack: ExitStack, way: str, quirks: Quirks, latencies: ArmLatenci
         options["endpoint"] = stack.enter_context(serve(arm, lock=timeline.lock)).url
     else:
         options["transport"] = HandlerTransport(arm, timeline)
-    compute = make_compute(SCOPE, NoCredential(), **options)
+    compute = make_azure(SCOPE, NoCredential(), **options)
     stack.callback(compute.close)
     return World(timeline, arm, compute, slept)

@@ -103,6 +103,9 @@ def test_an_aks_spot_node_carries_the_labels_of_aks() -> None:
     labels = site.find()["metadata"]["labels"]
     assert labels["kubernetes.azure.com/agentpool"] == "general"
     assert labels["kubernetes.azure.com/scalesetpriority"] == "spot"
+    assert site.find()["spec"]["taints"] == [
+        {"key": "kubernetes.azure.com/scalesetpriority", "value": "spot", "effect": "NoSchedule"}
+    ]
 
 
 def test_capacity_is_the_pools_shape_and_allocatable_is_what_is_left() -> None:
