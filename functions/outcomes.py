@@ -19,7 +19,6 @@ LOG = logging.getLogger("sluice")
 THROTTLED = "throttled"
 LATER = "later"
 STALE = "stale"
-OCCUPIED = "occupied"
 NOT_FOUND = "not-found"
 REFUSED = "refused"
 CAPACITY = "capacity"
@@ -28,7 +27,6 @@ REJECTED = "rejected"
 _KINDS: tuple[tuple[type[errors.OutsideError], str], ...] = (
     (errors.Throttled, THROTTLED),
     (errors.RetryLater, LATER),
-    (errors.Occupied, OCCUPIED),
     (errors.StaleWrite, STALE),
     (errors.NotFound, NOT_FOUND),
     (errors.Expired, LATER),
