@@ -102,9 +102,11 @@ class AzureByKind:
         """See `Compute.begin_create_vm`."""
         return self._machines.begin_create_vm(pool, name, zone, tags, template)
 
-    def begin_delete(self, pool: Pool, instance_ids: Sequence[str]) -> str:
-        """See `Compute.begin_delete`."""
-        return self._of(pool).begin_delete(pool, instance_ids)
+    def begin_delete(self, pool: Pool, instance_ids: Sequence[str], *, force: bool = False) -> str:
+        """See `Compute.begin_delete`; AKS knows no forced deletion."""
+        if pool.kind is PoolKind.AKS:
+            return self._agent_pools.begin_delete(pool, instance_ids)
+        return self._machines.begin_delete(pool, instance_ids, force=force)
 
     def poll(self, token: str) -> OperationStatus:
         """See `Compute.poll`."""
