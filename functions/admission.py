@@ -7,7 +7,13 @@ from functions.waiting import attempt, ledger, once, report_throttling
 
 ROUNDS = 5  # plans per history
 _BEGUN = ("growths", "retirements", "recalls", "limit", "spare", "join_timeout")
-_TOLD = ("settled", "learnt", "lease", "idle_waiting")  # by a planner to the ledger, when it gives the lead back
+_TOLD = (
+    "settled",
+    "learnt",
+    "judged",
+    "lease",
+    "idle_waiting",
+)  # by a planner to the ledger, when it gives the lead back
 FIRST_LEASE = 180.0  # seconds; what a leader gets before it has read the pools file
 
 
@@ -34,6 +40,7 @@ def admit(context: Orchestration) -> Steps[Json]:
             lease=made.get("lease", FIRST_LEASE),
             settled=made.get("settled", {}),
             learnt=made.get("learnt", {}),
+            judged=made.get("judged", {}),
             idle_waiting=made.get("idle_waiting", False),
         )
         if released["state"] != "again":

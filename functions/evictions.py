@@ -9,9 +9,9 @@ from itertools import islice
 
 from functions.durable import Json, Orchestration, Registry, Steps
 from functions.nodes import provider_id
-from functions.planning import operation_id
 from functions.survey import fresh_snapshot
 from functions.waiting import attempt, ledger, once, pause
+from functions.wishes import operation_id
 from functions.world import World, may_grow
 from shared.model import Config, Snapshot
 from shared.provider_id import parse, pool_for

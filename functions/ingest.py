@@ -13,7 +13,7 @@ import azure.functions as func
 from functions.durable import Json, Registry, Starter, start_event
 from functions.evictions import evictions_in, is_ours, preempted_vm
 from functions.outcomes import tell
-from functions.planning import operation_id
+from functions.wishes import operation_id
 from functions.world import World
 from shared.adapters.errors import NotFound, Rejected
 from shared.model import Snapshot

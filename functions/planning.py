@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -15,21 +13,20 @@ from functions import quotas, verifying
 from functions.budgets import nodes_held
 from functions.durable import Registry
 from functions.outcomes import Json, tell
+from functions.wishes import growths_of, operation_id
 from functions.world import World, budget_key, may_grow, may_retire
 from shared.model import (
     Config,
-    FailureMemory,
+    Judged,
     Ledger,
     Mode,
     NodeView,
     Plan,
     PodRef,
-    PoolKind,
     Snapshot,
     Supply,
 )
 from shared.nodes.starting import MOST_NOMINATED, Opening, openings
-from shared.packing.pool_choice import open_zones
 from shared.planning.evicted import with_evictions
 from shared.planning.explaining import explain
 from shared.planning.gangs import withheld
@@ -37,12 +34,11 @@ from shared.planning.plan import plan
 from shared.planning.replacing import with_replacements
 from shared.state import arrivals
 from shared.state.bulk import unpack
-from shared.state.ledger import lesson_entry, moment, planning_ledger
+from shared.state.ledger import lesson_entry, moment, planning_ledger, stamp
+from shared.state.purchases import REASON_LENGTH
 
 LATEST = "latest.json"
 ACTED = "acted"  # a folder of its own, so that a lifecycle rule can name it
-VM_CHUNK = 8  # stand-alone VMs per growth: each has an operation of its own to await
-SET_CHUNK = 100  # scale set VMs per growth: what a placement group takes, and few enough to name in the ledger
 WAITING = "DisruptionBudget"  # how `shared.planning.retirement` begins the reason of a node that has to wait its turn
 MOST_NARROWED = 4  # plans for gangs that need pools which only observe; each sorts some of them out
 UNDECIDED = "more gangs need nodes of pools that only observe than one plan sorts out"
@@ -51,8 +47,6 @@ MOST_LESSONS = 4  # told to the ledger per plan: they have some kilobytes each, 
 STATUS_UNSERVED = 20
 STATUS_SERVED = 20  # classes of pods for which the plan says why they go where they go, the dearest
 STATUS_PODS = 5
-WHY_PODS = 3  # named in a growth's order, of which there are up to MOST_STARTS in 32 kB
-MOST_NAME = 80  # characters of a pod's name there
 
 
 def make_plan(world: World, order: Json) -> Json:
@@ -85,6 +79,7 @@ def make_plan(world: World, order: Json) -> Json:
         decided = replace(decided, served=explain(decided, snapshot, config, ledger, now, STATUS_SERVED))
     found = {"settled": settled, "snapshot": name, "idle_waiting": _some_wait(decided), "openings": len(opening)}
     found["learnt"] = _news(decided, view.get("learnt", {}))
+    found["judged"] = _judged(decided.judged) if view["bought"] else {}
     made = {**base, **_to_begin(order, config, snapshot, ledger, decided), **found}
     _store(world, order, config, decided, made, opening)
     return made
@@ -149,9 +144,17 @@ def _news(decided: Plan, known: Json) -> Json:
     return dict(islice(((pool, entry) for pool, entry in lessons.items() if known.get(pool) != entry), MOST_LESSONS))
 
 
+def _judged(judged: Judged) -> Json:
+    """As the ledger takes it."""
+    seen = {
+        node: {key: [stamp(since), pod] for key, (since, pod) in found.items()} for node, found in judged.seen.items()
+    }
+    return {"seen": seen, "vain": {key: reason[:REASON_LENGTH] for key, reason in judged.vain.items()}}
+
+
 def _to_begin(order: Json, config: Config, snapshot: Snapshot, ledger: Ledger, decided: Plan) -> Json:
     name = plan_name(order)
-    growths = list(_growths(order, config, decided, ledger.failures))[:MOST_STARTS]
+    growths = list(growths_of(order, config, decided, snapshot, ledger.failures))[:MOST_STARTS]
     nodes = {node.name: node for node in snapshot.nodes}
     retirements = [
         _retirement(order, config, nodes[going.node], going.reason, name)
@@ -175,44 +178,6 @@ def _to_begin(order: Json, config: Config, snapshot: Snapshot, ledger: Ledger, d
 def plan_name(order: Json) -> str:
     """The blob of the plan that a leader makes for a generation."""
     return f"{ACTED}/{operation_id(order['cluster'], order['holder'], str(order['generation']))}.json"
-
-
-def operation_id(*parts: str) -> str:
-    """A short id that the same decision always gets: a re-run names the same operations."""
-    return hashlib.sha256("|".join(parts).encode()).hexdigest()[:10]
-
-
-def _growths(order: Json, config: Config, decided: Plan, failures: tuple[FailureMemory, ...]) -> Iterable[Json]:
-    wanted = Counter({delta.pool: delta.add for delta in decided.deltas})
-    wanted.update(decided.top_up)
-    wanted.update(decided.replacements)
-    for pool in config.pools:
-        if not may_grow(pool):
-            continue
-        size = VM_CHUNK if pool.kind is PoolKind.VM else SET_CHUNK
-        for start in range(0, wanted[pool.name], size):
-            yield {
-                "op": operation_id(order["cluster"], order["holder"], str(order["generation"]), pool.name, str(start)),
-                "pool": pool.name,
-                "add": min(size, wanted[pool.name] - start),
-                "kind": pool.kind.value,
-                "budget": budget_key(pool),
-                "zones": open_zones(pool, failures, moment(order["now"])),
-                "why": _why(decided, pool.name),
-            }
-
-
-def _why(decided: Plan, pool: str) -> str:
-    """What the pool's new nodes are for, as the trail and the log tell it."""
-    pods = [pod for delta in decided.deltas if delta.pool == pool for node in delta.nodes for pod in node.pods]
-    named = ", ".join(str(pod)[:MOST_NAME] for pod in pods[:WHY_PODS])
-    more = f" and {len(pods) - WHY_PODS} more pods" if len(pods) > WHY_PODS else ""
-    reasons = [
-        f"for {named}{more}" if pods else "",
-        "to reach its minimum or headroom" if decided.top_up.get(pool) else "",
-        "so that dearer nodes can go" if decided.replacements.get(pool) else "",
-    ]
-    return "; ".join(filter(None, reasons))
 
 
 def _may_go(config: Config, node: NodeView | None) -> bool:

@@ -10,8 +10,8 @@ from functions.durable import Json
 from functions.nodes import holder_of, is_ready, provider_id, ready_since
 from functions.opening import place_of_taint
 from functions.outcomes import tell
-from functions.planning import operation_id
 from functions.pools import GOING, unjoined
+from functions.wishes import operation_id
 from functions.world import World, budget_key, may_grow, may_retire
 from shared.adapters.errors import NotFound, Refused, StaleWrite
 from shared.adapters.pod_groups import pod_groups_of
@@ -22,9 +22,9 @@ from shared.reading.pods import is_pending_candidate, is_terminal, owner_kind
 from shared.reading.projection import project, storage_seen
 from shared.reading.storage import Kind
 from shared.reading.volumes import uses_claims
-from shared.state.arrivals import key_of
 from shared.state.bulk import unpack
 from shared.state.failures import NEVER_JOINED, failure_memory
+from shared.state.instances import key_of
 from shared.state.ledger import ARRIVING, failure_entry, moment, stamp
 
 PENDING_TOO_LONG = timedelta(seconds=60)  # the exporter's debounce and Event Grid's first retry are over by then

@@ -530,6 +530,31 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Purchase:
+    """A node that came, and the classes of pods (by key) that it was bought for. `seen`: since when it looks like a
+    mistake for a class, and the uid of a pod that has waited since."""
+
+    classes: tuple[str, ...]
+    seen: Mapping[str, tuple[datetime, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Vain:
+    """A class of pods that nothing is bought for until then: what was bought for it did not serve it."""
+
+    until: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a plan found of nodes that came: `seen` as in `Purchase`, by node; `vain`: the classes to pause, and why."""
+
+    seen: Mapping[str, Mapping[str, tuple[datetime, str]]] = field(default_factory=dict)
+    vain: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Ledger:
     """What the cluster's entity knows and a snapshot cannot show.
 
@@ -537,7 +562,8 @@ class Ledger:
     those of them that only wait for Azure; they do not count, or a deletion that hangs would hold up all others.
     `cooling`: nodes whose retirement was given up a short while ago, and why. `learnt`: what was learnt, by pool.
     `recallable`: those of `retiring` that may still be told to stay; `recalled` were told so, and are supply again.
-    `usages`: core quotas as lately read; what is not among them is not limited.
+    `usages`: core quotas as lately read; what is not among them is not limited. `bought` {pool/instance: for whom},
+    `vain` {class: its pause}.
     """
 
     upcoming: tuple[Upcoming, ...] = ()
@@ -549,6 +575,8 @@ class Ledger:
     recallable: frozenset[str] = frozenset()
     recalled: frozenset[str] = frozenset()
     usages: tuple[Usage, ...] = ()
+    bought: Mapping[str, Purchase] = field(default_factory=dict)
+    vain: Mapping[str, Vain] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -649,3 +677,4 @@ class Plan:
     replacements: Mapping[str, int] = field(default_factory=dict)
     learnt: Mapping[str, Learnt] = field(default_factory=dict)
     headroom: Mapping[str, int] = field(default_factory=dict)
+    judged: Judged = Judged()

@@ -1,7 +1,8 @@
-"""Pods below the priority cut-off: they get what is left on nodes, and nothing is bought for them.
+"""Pods that get what is left on nodes, and nothing is bought for them.
 
-What cluster-autoscaler calls expendable pods. Nor do they need another place when their node goes. Members of gangs are
-none: a gang is served whole or not at all.
+Those below the priority cut-off are what cluster-autoscaler calls expendable pods. Nor do they need another place when
+their node goes. Members of gangs are none: a gang is served whole or not at all. Others pause for a while, since what
+was bought for them did not serve them (`shared.planning.in_vain`).
 """
 
 from __future__ import annotations
@@ -20,12 +21,19 @@ from shared.rules.tallies import Place
 _NOT_FOR_THEM = "PriorityCutoff"
 
 
-def last_the_expendable(classes: Sequence[PodClass], config: Config) -> tuple[list[PodClass], list[PodClass]]:
-    """The classes that nodes may be bought for, and those below the cut-off."""
-    expendable = [each for each in classes if is_expendable(each.shape, config)]
-    if not expendable:
-        return list(classes), []
-    return [each for each in classes if not is_expendable(each.shape, config)], expendable
+def last_the_expendable(
+    classes: Sequence[PodClass], config: Config, in_vain: Mapping[PodShape, str]
+) -> tuple[list[PodClass], list[PodClass]]:
+    """The classes that nodes may be bought for, and the others: those that pause, and those below the cut-off."""
+    wanted, pausing, expendable = [], [], []
+    for each in classes:
+        if is_expendable(each.shape, config):
+            expendable.append(each)
+        elif in_vain and each.shape in in_vain:
+            pausing.append(each)
+        else:
+            wanted.append(each)
+    return wanted, [*pausing, *expendable]
 
 
 def is_expendable(shape: PodShape, config: Config) -> bool:
@@ -33,8 +41,10 @@ def is_expendable(shape: PodShape, config: Config) -> bool:
     return shape.priority < config.priority_cutoff and not shape.gang
 
 
-def cut_off(shape: PodShape, config: Config) -> str:
+def nothing_bought(config: Config, in_vain: Mapping[PodShape, str], shape: PodShape) -> str:
     """Why nothing is bought for the pod."""
+    if shape in in_vain:
+        return in_vain[shape]
     return f"{_NOT_FOR_THEM}: priority {shape.priority} is below {config.priority_cutoff}, such pods cause no growth"
 
 

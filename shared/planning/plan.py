@@ -37,7 +37,8 @@ from shared.packing.preferring import prefer
 from shared.planning import gangs, retirement
 from shared.planning.bounds import Bounds, bounds_now
 from shared.planning.evicted import without_withdrawn
-from shared.planning.expendable import cut_off, last_the_expendable, with_expendable
+from shared.planning.expendable import last_the_expendable, nothing_bought, with_expendable
+from shared.planning.in_vain import judge
 from shared.planning.mix import within
 from shared.planning.recalling import as_called_back, reserve, with_least
 from shared.planning.topping import top_up
@@ -56,7 +57,9 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, effo
     learnt = {state.pool.name: lesson for state in states if (lesson := state.template.learnt)}
     sites = sites_of(snapshot, config, ledger, templates, now)
     snapshot, sites, held = settle(snapshot, sites)
-    classes, expendable = last_the_expendable(demand(snapshot), config)
+    wanting = demand(snapshot)
+    in_vain, judged = judge(snapshot, wanting, config, ledger, now)
+    classes, expendable = last_the_expendable(wanting, config, in_vain)
     bounds = bounds_now(snapshot, config, ledger, now, states)
     served, sites = _served(snapshot, classes, sites, bounds, reserve(snapshot, config, ledger), effort)
     allocation = _preferred(served.allocation, classes, sites, bounds)
@@ -78,7 +81,7 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, effo
         fits_existing=fits_existing,
         fits_upcoming=fits_upcoming,
         reuse=reuse,
-        unserved=tuple(_unserved(served, allocation, classes, refs, bounds, config)),
+        unserved=tuple(_unserved(served, allocation, classes, refs, bounds, config, in_vain)),
         retirements=going.retirements,
         kept=going.kept,
         top_up=more.nodes,
@@ -91,6 +94,7 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, effo
         ),
         learnt=learnt,
         headroom=more.headroom,
+        judged=judged,
     )
 
 
@@ -262,14 +266,18 @@ def _unserved(
     refs: Sequence[_Queue],
     bounds: Bounds,
     config: Config,
+    in_vain: Mapping[PodShape, str],
 ) -> Iterator[Unserved]:
     closed = bounds.all_closed(allocation.bought)
     wanted = len(served.allocation.left)
     for row, count in enumerate(allocation.left):
         if count:
             shape, refusals = classes[row].shape, allocation.refusals.get(row, {})
-            shut = closed if row < wanted else [cut_off(shape, config)] * len(closed)
+            shut = closed if row < wanted else [nothing_bought(config, in_vain, shape)] * len(closed)
             why = served.told.get(row) or reasons(shape, bounds.states, shut, refusals)
+            if shape in in_vain:  # what nodes have taught meanwhile is the same difference, seen from the other side
+                taught = {state.pool.name for state in bounds.states if state.template.learnt is not None}
+                why = {pool: in_vain[shape] if pool in taught else reason for pool, reason in why.items()}
             yield Unserved(refs[row].draw(count), why)
 
 

@@ -10,7 +10,9 @@ from typing import Any
 
 from shared.model import NodeView, Snapshot
 from shared.provider_id import parse
+from shared.state.instances import key_of
 from shared.state.ledger import ARRIVING, moment
+from shared.state.purchases import with_arrivals
 
 Json = dict[str, Any]
 
@@ -19,11 +21,6 @@ def machine_of(node: NodeView) -> str:
     """The instance id of the VM behind a node; its name when the provider id says nothing."""
     machine = parse(node.provider_id)
     return machine.deletion_id if machine is not None else node.name
-
-
-def key_of(pool: str, instance: str) -> str:
-    """An instance, told from those of other pools; Azure's names are compared without regard to case."""
-    return f"{pool}/{instance}".casefold()
 
 
 def arrived(snapshot: Snapshot, view: Json) -> dict[str, list[str]]:
@@ -46,15 +43,18 @@ def without_arrived(view: Json, gone: dict[str, list[str]], snapshot: Snapshot) 
         op: {**growth, "claimed": [instance for instance in growth["claimed"] if instance not in gone.get(op, ())]}
         for op, growth in view.get("growths", {}).items()
     }
-    unnamed = _unclaimed(view, snapshot)
+    unnamed, bought = _unclaimed(view, snapshot), view.get("bought", {})
     for op, growth in sorted(growths.items(), key=lambda item: str(item[1]["asked"])):
+        came = [key_of(growth["pool"], instance) for instance in gone.get(op, ())]
         if growth["stage"] != ARRIVING:
             since = moment(growth["asked"])
             mine = [node for node in unnamed if node.pool == growth["pool"] and node.created_at >= since]
-            taken = {node.name for node in mine[: growth["add"]]}
+            taken = {node.name: key_of(node.pool, machine_of(node)) for node in mine[: growth["add"]]}
             unnamed = [node for node in unnamed if node.name not in taken]
             growths[op] = {**growth, "add": growth["add"] - len(taken)}
-    return {**view, "growths": growths}
+            came += taken.values()
+        bought = with_arrivals(bought, came, growth.get("classes", ()), growth["asked"])
+    return {**view, "growths": growths, "bought": bought}
 
 
 def _unclaimed(view: Json, snapshot: Snapshot) -> list[NodeView]:

@@ -32,7 +32,10 @@ def begin_growth(ledger: ClusterLedger, wish: Json, order: Json) -> bool:
         if len(ledger.growths) >= GROWTH_LIMIT:
             return False
         deadline = after(order["now"], order["join_timeout"])
-        ledger.growths[wish["op"]] = Growth(wish["pool"], wish["add"], INTENDED, order["now"], deadline)
+        classes = tuple(wish.get("classes", ()))
+        ledger.growths[wish["op"]] = Growth(
+            wish["pool"], wish["add"], INTENDED, order["now"], deadline, classes=classes
+        )
     return True
 
 

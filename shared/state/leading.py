@@ -9,8 +9,10 @@ from dataclasses import replace
 import orjson
 
 from shared.state.growths import begin_growth, drop_arrived
+from shared.state.instances import key_of
 from shared.state.leavings import recall, retirement_problem
 from shared.state.ledger import LEARNT_ROOM, SEEN_LIMIT, ClusterLedger, Json, Lead, Leaving, after, moment, passed
+from shared.state.purchases import keep_judgement, with_arrivals
 
 
 def _digest(event: str) -> str:
@@ -45,9 +47,12 @@ def record(ledger: ClusterLedger, order: Json) -> Json:
 
 def release(ledger: ClusterLedger, order: Json) -> Json:
     """The leader has planned for `generation`: done, again (something newer came in), or lost (taken over). What it
-    found on the way is kept in any case: nodes that have appeared, and `learnt` {pool: what its nodes are like}."""
+    found on the way is kept in any case: nodes that have appeared, `learnt` {pool: what its nodes are like}, and what
+    was `judged` of nodes that came."""
     settle(ledger, order)
     _learn(ledger, order.get("learnt") or {})
+    if order.get("judged"):
+        keep_judgement(ledger, order["judged"], order["now"])
     lead = ledger.lead
     if lead is None or lead.holder != order["holder"]:
         return {"state": "lost"}
@@ -67,6 +72,9 @@ def settle(ledger: ClusterLedger, order: Json) -> Json:
         if growth is None:
             continue
         claimed = tuple(instance for instance in growth.claimed if instance not in arrived)
+        if growth.classes:
+            came = [key_of(growth.pool, instance) for instance in growth.claimed if instance in arrived]
+            ledger.bought = with_arrivals(ledger.bought, came, growth.classes, order["now"])
         ledger.growths[op] = replace(growth, claimed=claimed)
     drop_arrived(ledger)
     return {"ok": True}

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.model import FailureMemory, Learnt, Ledger, Priority, Taint, Upcoming
+from shared.model import FailureMemory, Learnt, Ledger, Priority, Purchase, Taint, Upcoming, Vain
 from shared.state.bulk import pack, unpack
 
 Json = dict[str, Any]
@@ -67,7 +67,8 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Nodes asked for. `claimed`, once `stage` is arriving: the instances that are meant and not yet seen as nodes."""
+    """Nodes asked for. `claimed`, once `stage` is arriving: the instances that are meant and not yet seen as nodes.
+    `classes`: keys of the pods that they are for, as far as they are remembered."""
 
     pool: str
     add: int
@@ -76,6 +77,7 @@ class Growth:
     deadline: str
     target: int | None = None
     claimed: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
 
     @property
     def outstanding(self) -> int:
@@ -126,7 +128,8 @@ class ClusterLedger:
     `gone` {node: uid} are nodes that we took away: a snapshot that still shows them is older than that. `idle_waiting`:
     the last plan kept idle nodes only because as many as may be were going already. `gathering` {pool: the removal that
     takes whoever is ready}. `learnt` {pool: what its nodes were like}, the oldest lesson first. `evictions` {kind of
-    Spot: when its last nodes were taken}; `claims` {what one does for many: until when}.
+    Spot: when its last nodes were taken}; `claims` {what one does for many: until when}. `bought` {pool/instance:
+    classes that the node was bought for}, `vain` {class: its pause}: see `shared.state.purchases`.
     """
 
     epoch: int = 0
@@ -148,6 +151,8 @@ class ClusterLedger:
     learnt: dict[str, Json] = field(default_factory=dict)
     evictions: dict[str, list[str]] = field(default_factory=dict)
     claims: dict[str, str] = field(default_factory=dict)
+    bought: dict[str, Json] = field(default_factory=dict)
+    vain: dict[str, Json] = field(default_factory=dict)
 
     def encode(self) -> Json:
         """As JSON values. By hand: `asdict` would copy every id one by one, at every operation of the entity."""
@@ -184,11 +189,11 @@ class ClusterLedger:
 
 _ENTRIES = ("growths", "retirements", "cooling", "locks", "gathering")
 _LISTS = ("seen", "spent", "failures")
-BULKY = ("seen", "spent", "growths", "retirements", "failures", "cooling", "gone", "learnt")
+BULKY = ("seen", "spent", "growths", "retirements", "failures", "cooling", "gone", "learnt", "bought", "vain")
 
 
 def _growth(entry: Json) -> Growth:
-    return Growth(**{**entry, "claimed": tuple(entry.get("claimed", ()))})
+    return Growth(**{**entry, **{name: tuple(entry.get(name, ())) for name in ("claimed", "classes")}})
 
 
 def planning_ledger(view: Json, now: datetime | None = None) -> Ledger:
@@ -205,7 +210,14 @@ def planning_ledger(view: Json, now: datetime | None = None) -> Ledger:
         recallable=_leaving(view, DRAINING, READY),
         recalled=_leaving(view, RECALLED) | {node for node, why in cooling.items() if why == RECALL_REASON},
         learnt={pool: _lesson(entry) for pool, entry in view.get("learnt", {}).items()},
+        bought={node: _purchase(entry) for node, entry in view.get("bought", {}).items()},
+        vain={key: Vain(moment(entry["until"]), entry["reason"]) for key, entry in view.get("vain", {}).items()},
     )
+
+
+def _purchase(entry: Json) -> Purchase:
+    seen = {key: (moment(since), pod) for key, (since, pod) in entry.get("seen", {}).items()}
+    return Purchase(tuple(entry["classes"]), seen)
 
 
 def _leaving(view: Json, *stages: str) -> frozenset[str]:

@@ -17,6 +17,7 @@ from shared.state.leading import begin, record, release, settle
 from shared.state.leavings import end_retirement
 from shared.state.ledger import BULKY, ClusterLedger, Json, LedgerError, passed
 from shared.state.locks import lock_pool, unlock_pool
+from shared.state.purchases import forget_purchases
 
 
 def _tidy(ledger: ClusterLedger, order: Json) -> Json:
@@ -28,6 +29,7 @@ def _tidy(ledger: ClusterLedger, order: Json) -> Json:
     for leases in (ledger.locks, ledger.gathering):
         for pool in [pool for pool, lease in leases.items() if passed(lease.deadline, now)]:
             del leases[pool]
+    forget_purchases(ledger, now)
     return {"ok": True, "view": ledger.answer()}
 
 

@@ -134,7 +134,8 @@ def test_a_right_that_lacks_is_named_and_not_tried_again() -> None:
     message = (
         "The client 'x' has permission to perform action 'Microsoft.Compute/virtualMachineScaleSets/write' on scope"
         " 'y'; however, it does not have permission to perform action(s)"
-        " 'Microsoft.Network/virtualNetworks/subnets/join/action' on the linked scope(s) '/subscriptions/s/subnets/a' (respectively) or the linked scope(s) are invalid."
+        " 'Microsoft.Network/virtualNetworks/subnets/join/action' on the linked scope(s)"
+        " '/subscriptions/s/subnets/a' (respectively) or the linked scope(s) are invalid."
     )
     stage = Stage()
     refusal = Fault("scale_set.update", code="LinkedAuthorizationFailed", message=message, times=None, status=403)
