@@ -1,14 +1,12 @@
-"""Before the doors of Functions host and exporter: requests fail by chance, and the host dies between two writes."""
+"""Before the doors of the Functions host: it dies before or after a write."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from random import Random
 from typing import Protocol
 
-from local.kube.faults import Fault
-from local.simulation.trouble import ClusterTrouble, Crash
+from local.simulation.trouble import Crash
 from local.system.lifetime import HostCrash
 from local.timeline import Timeline
 from local.web import Handler, Request, Response
@@ -48,38 +46,6 @@ class Crashes:
         raise HostCrash(where, crash.down_for)
 
 
-class Trouble:
-    """Chance between a client and the API server. `open` holds what may happen now."""
-
-    def __init__(self, draw: Random, probes: Counter[str]) -> None:
-        self._draw, self._probes = draw, probes
-        self.open: list[ClusterTrouble] = []
-
-    def strike(self, who: str) -> ClusterTrouble | None:
-        """What this request suffers, if anything."""
-        for trouble in self.open:
-            if trouble.who == who and self._draw.random() < trouble.probability:
-                self._probes[f"cluster {trouble.status} {'after' if trouble.after else 'instead'}"] += 1
-                return trouble
-        return None
-
-
-class TroubledDoor:
-    """Requests of `who` fail as `trouble` has it."""
-
-    def __init__(self, inner: Handler, who: str, trouble: Trouble) -> None:
-        self._inner, self._who, self._trouble = inner, who, trouble
-
-    def handle(self, request: Request) -> Response:
-        """See `Handler.handle`."""
-        struck = self._trouble.strike(self._who) if self._trouble.open else None
-        if struck is None:
-            return self._inner.handle(request)
-        if struck.after:
-            self._inner.handle(request)
-        return Fault(code=struck.status, retry_after=1 if struck.status == 429 else 0).problem().response()
-
-
 class PassBy(Protocol):
     """Asked around every write of the host's; raises HostCrash."""
 
@@ -103,8 +69,7 @@ class MortalDoor:
         return response
 
 
-def guarded(door: str, inner: Handler, pass_by: PassBy, trouble: Trouble) -> Handler:
-    """See `local.system.virtual.Guard`."""
+def guarded(door: str, inner: Handler, pass_by: PassBy) -> Handler:
+    """See `local.system.virtual.Guard`: only the Functions host is mortal."""
     who, _, place = door.partition(" ")
-    found = TroubledDoor(inner, who, trouble) if place == "cluster" else inner
-    return MortalDoor(found, place, pass_by) if who == "functions" else found
+    return MortalDoor(inner, place, pass_by) if who == "functions" else inner

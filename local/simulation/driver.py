@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from math import ceil
@@ -29,14 +29,13 @@ from local.checker.rules import (
 )
 from local.durable.model import Instance
 from local.durable.replay import ReplayMismatch, replay_prefixes
-from local.event_grid import EventFaults
 from local.functions_host import HostOptions
 from local.kube.kinds import DEPLOYMENT, NODE, POD
 from local.kube.objects import is_finished
 from local.randomness import stream
-from local.simulation.doors import Crashes, Trouble, guarded
+from local.simulation.doors import Crashes, guarded
 from local.simulation.journal import MemoryJournal
-from local.simulation.trouble import ArmTrouble, ClusterTrouble
+from local.simulation.trouble import Outbreak
 from local.simulation.volumes import Volumes
 from local.simulation.workload import BUDGETS, DEPLOYMENTS, FINALIZER, Deed
 from local.simulation.worlds import World
@@ -84,7 +83,6 @@ class Run:
         self._found: dict[str, None] = {}
         self._draw = stream(world.seed, "driver")
         self._replays = stream(world.seed, "replays")
-        self.trouble = Trouble(stream(world.seed, "cluster trouble"), self.probes)
         self._crashes: Crashes | None = None
         self._armed: list[Fault] = []
         self.system = self._system()
@@ -113,7 +111,12 @@ class Run:
     def _system(self) -> VirtualSystem:
         world = self.world
         behaviour = Behaviour(
-            arm=world.latencies, boot=world.boot, cluster=world.timing, events=world.events, flexible=world.flexible
+            arm=world.latencies,
+            boot=world.boot,
+            cluster=world.timing,
+            events=world.events,
+            trouble=world.chances,
+            flexible=world.flexible,
         )
         host = HostOptions(
             latencies=world.hops,
@@ -138,7 +141,7 @@ class Run:
             self._crashes.pass_by(place, before=before)
 
     def _guarded(self, door: str, inner: Handler) -> Handler:
-        return guarded(door, inner, self._pass_by, self.trouble)
+        return guarded(door, inner, self._pass_by)
 
     def _templates(self) -> None:
         """Bodies of single VMs, where the app looks for them."""
@@ -153,10 +156,8 @@ class Run:
         later = self.system.timeline.call_later
         for deed in self.world.deeds:
             later(deed.at, partial(self._do, deed))
-        for arm in self.world.arm:
-            later(arm.at, partial(self._arm_fails, arm))
-        for cluster in self.world.cluster:
-            later(cluster.at, partial(self._cluster_fails, cluster))
+        for outbreak in self.world.outbreaks:
+            later(outbreak.at, partial(self._break_out, outbreak))
 
     # What happens in it
 
@@ -195,29 +196,20 @@ class Run:
             self._send("PATCH", f"/api/v1/nodes/{node.name}", {"spec": {"unschedulable": True}})
             self.probes["administrator's cordon"] += 1
 
-    def _arm_fails(self, trouble: ArmTrouble) -> None:
+    def _break_out(self, outbreak: Outbreak) -> None:
         faults = self.system.stand_ins.arm.faults
         fault = Fault(
-            trouble.operation,
-            code=trouble.code or "InternalServerError",
-            stage=trouble.stage,
+            outbreak.operation,
+            code=outbreak.code or "InternalServerError",
+            stage=outbreak.stage,
             times=None,
-            probability=trouble.probability,
-            partial=trouble.partial,
-            seconds=trouble.seconds,
-            retry_after=trouble.retry_after,
+            probability=outbreak.probability,
+            partial=outbreak.partial,
+            seconds=outbreak.seconds,
+            retry_after=outbreak.retry_after,
         )
         self._armed.append(faults.add(fault))
-        left = trouble.until - trouble.at
-        self.system.timeline.call_later(left, lambda: faults.remove(fault))
-
-    def _cluster_fails(self, trouble: ClusterTrouble) -> None:
-        self.trouble.open.append(trouble)
-        left = trouble.until - trouble.at
-        self.system.timeline.call_later(left, lambda: self._cluster_recovers(trouble))
-
-    def _cluster_recovers(self, trouble: ClusterTrouble) -> None:
-        self.trouble.open = [other for other in self.trouble.open if other is not trouble]
+        self.system.timeline.call_later(outbreak.until - outbreak.at, lambda: faults.remove(fault))
 
     # Calm
 
@@ -226,14 +218,13 @@ class Run:
         stand_ins = self.system.stand_ins
         for fault in self._armed:
             stand_ins.arm.faults.remove(fault)
-        self.trouble.open.clear()
+        stand_ins.calm()
         if self._crashes is not None:
             self._crashes.end()
         stand_ins.arm.cloud.throttle = None
         stand_ins.arm.cloud.stocks.clear()
         for name in stand_ins.arm.cloud.quota.limits():
             stand_ins.arm.cloud.quota.set_limit(name, PLENTY)
-        stand_ins.topic.options = replace(stand_ins.topic.options, faults=EventFaults())
         for node in list(stand_ins.cluster.store.all(NODE)):
             if node.spec.get("unschedulable") and "sluice.io/retire-operation" not in node.annotations:
                 self._send("PATCH", f"/api/v1/nodes/{node.name}", {"spec": {"unschedulable": None}})
@@ -322,8 +313,7 @@ class Run:
 
     def _outcome(self) -> Outcome:
         stand_ins = self.system.stand_ins
-        for (operation, stage), count in stand_ins.arm.faults.hits.items():
-            self.probes[f"arm {operation} {stage}"] += count
+        self.probes.update(stand_ins.probes())
         return Outcome(
             self.world.seed,
             self.system.chronicle.digest,

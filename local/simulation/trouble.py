@@ -8,10 +8,14 @@ from random import Random
 from typing import Any
 
 from local.arm.faults import Stage
+from local.arm.trouble import ArmTrouble
 from local.durable.model import Faults as HostFaults
 from local.durable.model import Latencies
 from local.event_grid import EventFaults
+from local.kube.trouble import ClusterTrouble
+from local.node_trouble import NodeTrouble
 from local.simulation.workload import Deed
+from local.system.trouble import Trouble
 
 Json = dict[str, Any]
 GROWING = ("scale_set.update", "vm.create")
@@ -28,12 +32,11 @@ ALLOCATION_CODES = (
 DELETION_CODES = ("InternalExecutionError", "OperationPreempted", "Conflict")
 REFUSALS = ("TooManyRequests", "Conflict", "PreconditionFailed", "InternalServerError", "ServiceUnavailable")
 PLACES = ("arm", "cluster", "blobs", "journal")
-HTTP = (409, 429, 500, 503, 504)
 
 
 @dataclass(frozen=True, slots=True)
-class ArmTrouble:
-    """A failure of Azure's, from `at` to `until`; the fields are those of `local.arm.faults.Fault`."""
+class Outbreak:
+    """One operation of Azure's fails from `at` to `until`; the fields are those of `local.arm.faults.Fault`."""
 
     at: float
     until: float
@@ -44,21 +47,6 @@ class ArmTrouble:
     partial: int = 0
     seconds: float = 0.0
     retry_after: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterTrouble:
-    """Requests to the API server fail with `status` by chance; `after`: they were carried out, the answer is lost.
-
-    `who` is whose requests: "functions" or "exporter".
-    """
-
-    at: float
-    until: float
-    who: str
-    status: int
-    probability: float
-    after: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +68,8 @@ class Troubles:
     """All of it."""
 
     deeds: tuple[Deed, ...]
-    arm: tuple[ArmTrouble, ...]
-    cluster: tuple[ClusterTrouble, ...]
+    outbreaks: tuple[Outbreak, ...]
+    chances: Trouble
     crashes: tuple[Crash, ...]
     events: EventFaults
     host: HostFaults
@@ -110,8 +98,8 @@ class Draw:
         """Each dimension after the other: the order is part of what a seed means."""
         return Troubles(
             deeds=(*self._evictions(), *self._cordons(), *self._shortages()),
-            arm=tuple(self._azure()),
-            cluster=tuple(self._cluster()),
+            outbreaks=tuple(self._outbreaks()),
+            chances=Trouble(self._arm(), self._cluster(), self._nodes()),
             crashes=tuple(self._crashes()),
             events=self._events(),
             host=HostFaults(self._rate(0.5), self._rate(0.3)),
@@ -132,39 +120,71 @@ class Draw:
         at = self.draw.uniform(0.0, self.busy * 0.8)
         return at, min(at + self.draw.uniform(120.0, 900.0), self.busy)
 
-    def _azure(self) -> Iterator[ArmTrouble]:
+    def _outbreaks(self) -> Iterator[Outbreak]:
         one_of = self.draw.choice
+        for operation in (*GROWING, *SHRINKING, "operation.get"):
+            if rate := self._rate(0.6):
+                wait = one_of((None, 1.0, 7.0, 40.0))
+                yield Outbreak(*self._span(), operation, "sync", one_of(REFUSALS), rate, retry_after=wait)
         for operation in (*GROWING, *SHRINKING):
-            yield from self._writes(operation)
+            if rate := self._rate(0.4):
+                yield Outbreak(*self._span(), operation, "lost", "", rate)
         for operation in GROWING:
             if rate := self._rate(0.8):
                 code, partial = one_of(ALLOCATION_CODES), one_of((0, 0, 1, 2))
-                yield ArmTrouble(*self._span(), operation, "async", code, rate, partial=partial)
+                yield Outbreak(*self._span(), operation, "async", code, rate, partial=partial)
         for operation in SHRINKING:
             if rate := self._rate(0.4):
-                yield ArmTrouble(*self._span(), operation, "async", one_of(DELETION_CODES), rate)
-        for operation in ("machine.boot", "nic.cleanup", "disk.cleanup"):
-            if rate := self._rate(0.25):
-                yield ArmTrouble(*self._span(), operation, "async", "", rate)
-        if rate := self._rate(0.15):
-            yield ArmTrouble(*self._span(), "*", "sync", one_of(REFUSALS), rate, retry_after=one_of((None, 1.0, 5.0)))
+                yield Outbreak(*self._span(), operation, "async", one_of(DELETION_CODES), rate)
 
-    def _writes(self, operation: str) -> Iterator[ArmTrouble]:
-        """A write is refused, done without a word, or done slowly."""
-        one_of = self.draw.choice
-        if rate := self._rate(0.5):
-            wait = one_of((None, 1.0, 7.0, 40.0))
-            yield ArmTrouble(*self._span(), operation, "sync", one_of(REFUSALS), rate, retry_after=wait)
-        if rate := self._rate(0.4):
-            yield ArmTrouble(*self._span(), operation, "lost", "", rate)
-        if rate := self._rate(0.3):
-            yield ArmTrouble(*self._span(), operation, "slow", "", rate, seconds=one_of((30.0, 120.0, 700.0)))
+    def _arm(self) -> ArmTrouble:
+        rate = self._rate
+        return ArmTrouble(
+            throttled=rate(0.1),
+            failing=rate(0.1),
+            unreached=rate(0.1),
+            lost=rate(0.1),
+            conflict=rate(0.2),
+            denied=rate(0.05),
+            touched=rate(0.3),
+            refused=rate(0.2),
+            shortage=rate(0.4),
+            preempted=rate(0.3),
+            late=rate(0.2),
+            provisioning=rate(0.2),
+            boot=rate(0.1),
+            undeleted=rate(0.3),
+            slow=rate(0.3),
+            hanging=rate(0.15),
+            leftover_nic=rate(0.2),
+            leftover_disk=rate(0.2),
+        )
 
-    def _cluster(self) -> Iterator[ClusterTrouble]:
-        for who in ("functions", "exporter"):
-            for after in (False, True):
-                if rate := self._rate(0.2):
-                    yield ClusterTrouble(*self._span(), who, self.draw.choice(HTTP), rate, after)
+    def _cluster(self) -> ClusterTrouble:
+        rate = self._rate
+        return ClusterTrouble(
+            throttled=rate(0.1),
+            failing=rate(0.1),
+            lost=rate(0.1),
+            conflict=rate(0.2),
+            expired=rate(0.2),
+            outages_per_hour=rate(4.0),
+            stuck=rate(0.2),
+        )
+
+    def _nodes(self) -> NodeTrouble:
+        rate = self._rate
+        return NodeTrouble(
+            never=rate(0.1),
+            late=rate(0.1),
+            without_gpus=rate(0.3),
+            gpus_after_restart=rate(0.3),
+            shrunken=rate(0.1),
+            tainted=rate(0.1),
+            flapping=rate(0.2),
+            recreated=rate(0.1),
+            finalized=rate(0.2),
+        )
 
     def _crashes(self) -> Iterator[Crash]:
         if not self._strikes():

@@ -20,8 +20,9 @@ from local.event_grid import EventFaults
 from local.kube.controllers.timing import Timing
 from local.machines import BootTimes
 from local.randomness import stream
-from local.simulation.trouble import ArmTrouble, ClusterTrouble, Crash, draw_troubles
+from local.simulation.trouble import Crash, Outbreak, draw_troubles
 from local.simulation.workload import Deed, draw_work
+from local.system.trouble import Trouble
 
 Json = dict[str, Any]
 CLUSTER = "world"
@@ -43,8 +44,8 @@ class World:
     flexible: frozenset[str]
     busy: float
     deeds: tuple[Deed, ...]
-    arm: tuple[ArmTrouble, ...]
-    cluster: tuple[ClusterTrouble, ...]
+    outbreaks: tuple[Outbreak, ...]
+    chances: Trouble
     crashes: tuple[Crash, ...]
     events: EventFaults
     host: HostFaults
@@ -80,8 +81,8 @@ def draw_world(seed: int) -> World:
         flexible=_flexible(stream(seed, "world", "flexible"), pools),
         busy=busy,
         deeds=tuple(sorted((*work, *troubles.deeds), key=lambda deed: deed.at)),
-        arm=troubles.arm,
-        cluster=troubles.cluster,
+        outbreaks=troubles.outbreaks,
+        chances=troubles.chances,
         crashes=troubles.crashes,
         events=troubles.events,
         host=troubles.host,
