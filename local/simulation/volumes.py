@@ -12,11 +12,11 @@ from typing import Any
 
 import orjson
 
+from local.arm.state import Disk
 from local.kube.kinds import POD
 from local.kube.store import DELETED, Change, Stored
 from local.system.virtual import VirtualSystem
 from local.web import Request
-from shared.adapters.azure_compute import DISK_API
 
 Json = dict[str, Any]
 DRIVER = "disk.csi.azure.com"
@@ -53,15 +53,19 @@ class Volumes:
         scope = self._system.stand_ins.config.pools[0].azure
         if scope is None:
             raise ValueError("a world's pools need azure")
-        group = f"/subscriptions/{scope.subscription}/resourceGroups/{scope.resource_group}"
-        path = f"{group}/providers/Microsoft.Compute/disks/pv-{name}"
-        tags = {"kubernetes.io-created-for-pv-name": f"pv-{name}"}
-        properties = {"creationData": {"createOption": "Empty"}, "diskSizeGB": 8}
-        body = orjson.dumps({"location": scope.location, "tags": tags, "properties": properties})
-        made = self._arm.handle(Request("PUT", path, {"api-version": DISK_API}, {}, body))
-        if made.status >= 400:
-            raise ValueError(f"disk {name}: {made.body.decode()}")
-        return path
+        cloud = self._arm.cloud
+        group = cloud.estate.group(scope.subscription, scope.resource_group)
+        disk = Disk(
+            group.path("Microsoft.Compute/disks", f"pv-{name}"),
+            f"pv-{name}",
+            scope.location,
+            self._timeline.now(),
+            size_gb=8,
+            tags={"kubernetes.io-created-for-pv-name": f"pv-{name}"},
+        )
+        group.disks[disk.name] = disk
+        cloud.truth.disks.append(disk)
+        return disk.id
 
     def _claim(self, name: str) -> None:
         size = {"storage": "8Gi"}

@@ -101,6 +101,19 @@ def test_pods_of_a_silent_node_end_only_when_the_node_object_is_gone() -> None:
     assert world.pods() == []
 
 
+def test_what_ended_on_a_silent_node_is_told_when_it_speaks_again() -> None:
+    world = World()
+    world.node("n")
+    world.pod("p", annotations={"sluice.io/run-seconds": "20"})
+    world.run(5)
+    world.api.patch(f"{NODES}/n", SILENT)
+    world.run(40)
+    assert world.phase("p") == "Running"
+    world.api.patch(f"{NODES}/n", {"metadata": {"annotations": {"kwok.x-k8s.io/node": "fake"}}})
+    world.run(5)
+    assert world.phase("p") == "Succeeded"
+
+
 def test_a_node_that_speaks_again_in_time_keeps_its_pods() -> None:
     world = World()
     world.node("n")

@@ -7,6 +7,7 @@ nodes serves this stand-in and kwok alike. A dead kubelet starts and ends nothin
 from __future__ import annotations
 
 import random
+from datetime import datetime
 
 from local.kube.controllers.timing import Timing, draw
 from local.kube.kinds import NODE, POD, Json
@@ -119,8 +120,11 @@ class Kubelets:
             self._stop_later(pod)
         elif pod.status.get("phase") == "Pending":
             self._start_later(pod)
-        elif pod.status.get("phase") == "Running" and not is_ready(pod):
-            self._registry.set_status(pod, self._with_readiness(pod.status, "True", {}))
+        elif pod.status.get("phase") == "Running":
+            if not is_ready(pod):
+                pod = self._registry.set_status(pod, self._with_readiness(pod.status, "True", {}))
+            began = datetime.fromisoformat(pod.status["startTime"])
+            self._end_later(pod, ran=(self._timeline.now() - began).total_seconds())  # it went on in the silence
 
     def _address(self, node: str) -> str:
         found = self._store.node(node)
@@ -158,14 +162,14 @@ class Kubelets:
             status = with_condition(status, {"type": type_, "status": value, "lastProbeTime": None, **more}, now)
         return status
 
-    def _end_later(self, pod: Stored) -> None:
+    def _end_later(self, pod: Stored, ran: float = 0.0) -> None:
         seconds = _seconds(pod, RUN_SECONDS)
         owner = controller_of(pod)
         if seconds is None and owner is not None and owner["kind"] == "Job":
             seconds = draw(self._draws, self._timing.job_run)
         if seconds is not None:
             uid, key = pod.uid, pod.key
-            self._later(seconds, lambda: self._ended(self._current(uid, key)))
+            self._later(max(seconds - ran, 0.0), lambda: self._ended(self._current(uid, key)))
 
     def _ended(self, pod: Stored | None) -> None:
         if pod is None or pod.terminating or is_finished(pod):
