@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functions import (
     admission,
+    drains,
     entities,
     evictions,
     explanations,
@@ -38,6 +39,7 @@ def create_app(services: Services) -> Untyped:
             operations.registry(world),
             pools.registry(world),
             retirement_steps.registry(world),
+            drains.registry(world),
             removals.registry(world),
             evictions.registry(world),
             maintenance.registry(world),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -17,8 +17,9 @@ from shared.names import (
     RETIRE_OPERATION_ANNOTATION,
     RETIRING_TAINT,
 )
-from shared.reading.drain import movability, node_blocked_by
+from shared.reading.drain import grace_of, is_critical, movability, node_blocked_by
 
+Check = Callable[[Json], None]
 WRITES = 4
 _TERMINATING = "deletionTimestamp"
 
@@ -30,11 +31,35 @@ class Load:
     moving: list[Json] = field(default_factory=list)
     ending: list[Json] = field(default_factory=list)  # evicted already, not gone yet
     blocked: str = ""
+    blocking: list[Json] = field(default_factory=list)
 
     @property
     def remaining(self) -> int:
         """How many pods must still go."""
         return len(self.moving) + len(self.ending)
+
+    def next_tier(self) -> list[Json]:
+        """The pods whose turn it is: those that the system needs most wait until all others are gone."""
+        others = [pod for pod in self.moving if not is_critical(pod)]
+        if others or not all(map(is_critical, self.ending)):
+            return others
+        return self.moving
+
+    @property
+    def grace(self) -> float:
+        """Seconds that all of them may take to end, one tier after the other."""
+        tiers: dict[bool, float] = {}
+        for pod in (*self.moving, *self.ending):
+            tiers[is_critical(pod)] = max(tiers.get(is_critical(pod), 0.0), grace_of(pod))
+        return sum(tiers.values())
+
+
+@dataclass(slots=True)
+class Evictions:
+    """What became of pods that were to be evicted; those that a PodDisruptionBudget holds for now are asked again."""
+
+    evicted: list[Json] = field(default_factory=list)
+    held: list[Json] = field(default_factory=list)
 
 
 def path_of(node: str) -> str:
@@ -102,10 +127,12 @@ def refuse_opted_out(node: Json) -> None:
         raise Busy("opted-out", opted_out)
 
 
-def cordon(api: ClusterApi, order: Json, **annotations: str) -> Json:
-    """Taint, annotate and cordon in one guarded write. Raises StaleWrite when others keep writing."""
+def cordon(api: ClusterApi, order: Json, check: Check = lambda _: None, **annotations: str) -> Json:
+    """Taint, annotate and cordon in one guarded write, of a node that `check` has nothing against as it is read for
+    that. Raises StaleWrite when others keep writing."""
     for _ in range(WRITES):
         node = read_node(api, order)
+        check(node)
         if holder_of(node) == order["op"] and is_cordoned(node) and _tainted(node):
             return node
         others = [taint for taint in node.get("spec", {}).get("taints") or [] if taint["key"] != RETIRING_TAINT]
@@ -120,8 +147,9 @@ def cordon(api: ClusterApi, order: Json, **annotations: str) -> Json:
     raise StaleWrite(f"node {order['node']} was changed by others each time it was to be cordoned")
 
 
-def uncordon(api: ClusterApi, node_name: str, op: str) -> bool:
-    """Undo our cordon, and nobody else's; False when there was nothing of ours to undo."""
+def uncordon(api: ClusterApi, node_name: str, op: str, *, lost: bool = False) -> bool:
+    """Undo our cordon, and nobody else's; False when there was nothing of ours to undo. After somebody took our cordon
+    off (`lost`), one that is there again is theirs."""
     for _ in range(WRITES):
         try:
             node = api.get(path_of(node_name))
@@ -131,7 +159,9 @@ def uncordon(api: ClusterApi, node_name: str, op: str) -> bool:
             return False
         others = [taint for taint in node.get("spec", {}).get("taints") or [] if taint["key"] != RETIRING_TAINT]
         ours = (RETIRE_OPERATION_ANNOTATION, EVICTING_AT_ANNOTATION, CORDONED_BEFORE_ANNOTATION)
-        theirs = CORDONED_BEFORE_ANNOTATION in (node["metadata"].get("annotations") or {})
+        theirs = CORDONED_BEFORE_ANNOTATION in (node["metadata"].get("annotations") or {}) or (
+            lost and is_cordoned(node)
+        )
         spec = {"unschedulable": True if theirs else None, "taints": others or None}
         try:
             _write(api, node, spec, dict.fromkeys(ours))
@@ -163,6 +193,7 @@ def load_of(api: ClusterApi, node: str) -> Load:
             load.ending.append(pod)
         elif what is Movability.BLOCKS:
             load.blocked = load.blocked or f"{name_of(pod)}: {why}"
+            load.blocking.append(pod)
         else:
             load.moving.append(pod)
     return load
@@ -187,9 +218,9 @@ def volumes_by_node(api: ClusterApi) -> dict[str, list[str]]:
     return volumes
 
 
-def evict_all(api: ClusterApi, pods: list[Json], grace_seconds: int | None) -> list[str]:
-    """Ask the Eviction API once for each pod; the names of those that a PodDisruptionBudget holds for now."""
-    held = []
+def evict_all(api: ClusterApi, pods: list[Json], grace_seconds: int | None) -> Evictions:
+    """Ask the Eviction API once for each pod."""
+    asked = Evictions()
     for pod in pods:
         meta = pod["metadata"]
         wanted = pod.get("spec", {}).get("terminationGracePeriodSeconds")
@@ -197,7 +228,9 @@ def evict_all(api: ClusterApi, pods: list[Json], grace_seconds: int | None) -> l
         try:
             api.evict(meta.get("namespace", "default"), meta["name"], meta.get("uid", ""), grace_seconds=grace)
         except Throttled:
-            held.append(name_of(pod))
+            asked.held.append(pod)
         except (NotFound, StaleWrite):
             continue  # gone, or another pod has its name: the next look tells
-    return held
+        else:
+            asked.evicted.append(pod)
+    return asked

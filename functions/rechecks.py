@@ -9,6 +9,7 @@ from shared.adapters.errors import NotFound
 from shared.adapters.protocols import ClusterApi, Instance
 from shared.model import Pool
 from shared.provider_id import parse
+from shared.state.ledger import RECALL_REASON
 
 GOING = "Deleting"
 
@@ -21,15 +22,33 @@ def shrinking(world: World, order: Json) -> Pool:
     return pool
 
 
-def refuse_busy(api: ClusterApi, node: str, expected: frozenset[str]) -> nodes.Load:
-    """The node's pods; none that blocks, and none whose uid is not `expected`."""
+def refuse_busy(api: ClusterApi, node: str, expected: frozenset[str], cutoff: int | None = None) -> nodes.Load:
+    """The node's pods; none that blocks, and none whose uid is not `expected`. Those below the priority `cutoff` hold
+    no node, and no plan has looked for a place for them."""
     load = nodes.load_of(api, node)
     if load.blocked:
         raise Busy("blocked", load.blocked)
-    newcomer = next((pod for pod in load.moving if pod["metadata"].get("uid", "") not in expected), None)
+    strangers = (pod for pod in load.moving if pod["metadata"].get("uid", "") not in expected)
+    newcomer = next((pod for pod in strangers if cutoff is None or _priority(pod) >= cutoff), None)
     if newcomer is not None:
         raise Busy("busy", f"busy again: {nodes.name_of(newcomer)} has come")
     return load
+
+
+def _priority(pod: Json) -> int:
+    return int(pod.get("spec", {}).get("priority") or 0)
+
+
+def verdict_document(node: str) -> str:
+    """Where the last word about a node that was to go is kept."""
+    return f"nodes/{node}.json"
+
+
+def refuse_recalled(world: World, order: Json) -> None:
+    """The node has not been called back."""
+    verdict = world.document_or(order["cluster"], verdict_document(order["node"]), {})
+    if verdict.get("recalled") and verdict["op"] == order["op"]:
+        raise Busy("recalled", RECALL_REASON)
 
 
 def refuse_lost(node: Json, order: Json) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functions import nodes
+from functions import nodes, trail
 from functions.deletion import begin_deletion, refuse_doomed_disks
 from functions.durable import Registry
 from functions.outcomes import STALE, THROTTLED, Busy, Json, problem, tell
@@ -53,8 +53,15 @@ def delete_node_vms(world: World, order: Json) -> Json:
     if tokens:
         _noted(world, order, vms, tokens)
     for node in doomed:
-        tell("vm deleted", cluster=order["cluster"], node=node, pool=pool.name, op=vms[node]["op"])
+        _state_deleted(world, {**order, "node": node, **vms[node]}, forced=node in forced)
     return {"deleting": list(doomed), "kept": kept, "refused": ""}
+
+
+def _state_deleted(world: World, order: Json, *, forced: bool) -> None:
+    tell("vm deleted", cluster=order["cluster"], node=order["node"], pool=order["pool"], op=order["op"])
+    rule = "drained, its volumes detached, and every data disk that is not ours set to Detach"
+    why = f"VM {order['instance_id']} goes" + (", without waiting for its guest: its deletion hung" if forced else "")
+    trail.note_node(world, order, trail.DELETED, why, rule=rule, instance=order["instance_id"])
 
 
 def _noted(world: World, order: Json, vms: Json, tokens: list[str]) -> None:
@@ -189,6 +196,8 @@ class _Look:
             return
         delete_node_object(self._world.api(self._order["cluster"]), node, vm["uid"])
         tell("retired", cluster=self._order["cluster"], node=node, pool=self._pool.name, op=vm["op"])
+        order = {**self._order, "node": node, "op": vm["op"], "uid": vm["uid"]}
+        trail.note_node(self._world, order, trail.GONE, "VM, NICs, OS disk and Node object are gone")
         self.gone.append(node)
 
     def _clear(self, vm: Json) -> str:

@@ -1,43 +1,25 @@
-"""The steps of taking a node away. Before each one that destroys, everything that it depends on is read again."""
+"""The steps around a node that goes: of an eviction, and of one that stays after all."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from functions import nodes
-from functions.deletion import refuse_doomed_disks
+from functions import nodes, trail
 from functions.durable import Registry
 from functions.outcomes import LOG, Busy, Json, tell
-from functions.rechecks import GOING, instance_of, machine, refuse_busy, refuse_lost, shrinking
+from functions.rechecks import GOING, instance_of, machine, verdict_document
 from functions.removals import clear_leftovers, delete_node_object
 from functions.world import World, budget_key, may_grow, may_retire
 from shared.adapters.errors import NotFound, StaleWrite
-from shared.adapters.protocols import ClusterApi
 from shared.model import Pool
 from shared.names import EVICTING_AT_ANNOTATION
 from shared.provider_id import parse, pool_of
 from shared.reading.projection import evicting_at
 from shared.state.ledger import RECALL_REASON, moment
 
-EVICTION_MARGIN = 2  # seconds of the notice that are left to the kubelet
 LATE = timedelta(seconds=5)  # news on the way for longer than that past their hour are looked into
 BELIEVED = timedelta(minutes=2)  # after the hour that a node names itself; evictions are not late by more
 MOST_DEALLOCATED = 500  # VMs in one order
-
-
-def cordon_node(world: World, order: Json) -> Json:
-    """Check that the node still may go, cordon it, and check again what came in between."""
-    pool = shrinking(world, order)
-    api = world.api(order["cluster"])
-    node = nodes.read_node(api, order)
-    nodes.refuse_foreign(node, order["op"])
-    _refuse_recalled(world, order)
-    expected = _expected_pods(world, order)
-    refuse_busy(api, order["node"], expected)
-    refuse_doomed_disks(instance_of(world, pool, node))
-    nodes.cordon(api, order)
-    _refuse_recalled(world, order)
-    return _load(api, order, expected)
 
 
 def cordon_evicting(world: World, order: Json) -> Json:
@@ -96,22 +78,6 @@ def note_machine(world: World, order: Json) -> Json:
     return {"vm": {"instance_id": order["instance"], "nics": list(mine.nics), "os_disk": mine.os_disk}}
 
 
-def drain_pass(world: World, order: Json) -> Json:
-    """Evict what is left, once each: {"remaining", "held", "volumes", "waiting_for"}."""
-    if order.get("grace_until"):
-        return _forced_pass(world, order)
-    shrinking(world, order)
-    _refuse_recalled(world, order)
-    api = world.api(order["cluster"])
-    refuse_lost(nodes.read_node(api, order), order)
-    load = nodes.load_of(api, order["node"])
-    if load.blocked:
-        raise Busy("blocked", load.blocked)
-    held = nodes.evict_all(api, load.moving, None)
-    volumes = nodes.attached_volumes(api, order["node"])
-    return _progress(load, held, volumes)
-
-
 def finish_eviction(world: World, order: Json) -> Json:
     """{"gone"}: whether Azure has taken the VM, and nothing of it is left; {"state", "waiting_for"} if not.
 
@@ -159,24 +125,15 @@ def recall_nodes(world: World, order: Json) -> Json:
     for each in order["nodes"]:
         verdict = {"node": each["node"], "pool": each["pool"], "op": each["op"], "at": order["now"]}
         world.put_document(
-            order["cluster"], _verdict(each["node"]), {**verdict, "kept": RECALL_REASON, "recalled": True}
+            order["cluster"], verdict_document(each["node"]), {**verdict, "kept": RECALL_REASON, "recalled": True}
         )
         try:
             opened += nodes.uncordon(api, each["node"], each["op"])
         except StaleWrite as error:
             LOG.warning("node %s is called back, but not opened yet: %s", each["node"], error.message)
+        trail.note_node(world, {**order, **each}, trail.RECALLED, RECALL_REASON)
         tell("node called back", cluster=order["cluster"], node=each["node"], op=each["op"])
     return {"opened": opened}
-
-
-def _verdict(node: str) -> str:
-    return f"nodes/{node}.json"
-
-
-def _refuse_recalled(world: World, order: Json) -> None:
-    verdict = world.document_or(order["cluster"], _verdict(order["node"]), {})
-    if verdict.get("recalled") and verdict["op"] == order["op"]:
-        raise Busy("recalled", RECALL_REASON)
 
 
 def keep_node(world: World, order: Json) -> Json:
@@ -186,29 +143,16 @@ def keep_node(world: World, order: Json) -> Json:
     """
     world.put_document(
         order["cluster"],
-        _verdict(order["node"]),
+        verdict_document(order["node"]),
         {"node": order["node"], "pool": order["pool"], "op": order["op"], "at": order["now"], "kept": order["why"]},
     )
     if order.get("going"):
         _refuse_going(world, order)
-    undone = nodes.uncordon(world.api(order["cluster"]), order["node"], order["op"])
+    lost = order.get("kind") == "lost"
+    undone = nodes.uncordon(world.api(order["cluster"]), order["node"], order["op"], lost=lost)
+    trail.note_node(world, order, trail.KEPT, order["why"], uncordoned=undone)
     tell("node stays", cluster=order["cluster"], node=order["node"], op=order["op"], why=order["why"])
     return {"uncordoned": undone}
-
-
-def _expected_pods(world: World, order: Json) -> frozenset[str]:
-    """The uids of the pods that the plan has found another place for; no other pod may be on the node."""
-    if not order.get("plan"):
-        return frozenset()
-    document = world.document(order["cluster"], order["plan"])
-    planned = [going for going in document["retirements"] if going["node"] == order["node"]]
-    return frozenset(pod["uid"] for going in planned for move in going["moves"] for pod in move["pods"])
-
-
-def _load(api: ClusterApi, order: Json, expected: frozenset[str]) -> Json:
-    """After the cordon; a newcomer found now is told by Busy, and the saga uncordons."""
-    load = refuse_busy(api, order["node"], expected)
-    return {"remaining": load.remaining, "volumes": len(nodes.attached_volumes(api, order["node"]))}
 
 
 def _refuse_going(world: World, order: Json) -> None:
@@ -227,41 +171,14 @@ def _refuse_going(world: World, order: Json) -> None:
         raise Busy("going", f"the VM of node {order['node']} is being deleted: it stays cordoned")
 
 
-def _forced_pass(world: World, order: Json) -> Json:
-    """A pass against the clock: the VM goes at the deadline whatever a pod would rather have."""
-    pool = world.pool_to_finish(order["cluster"], order["pool"])
-    if not may_grow(pool):
-        raise Busy("mode", f"pool {pool.name} is in mode {pool.mode.value}: nothing is written")
-    api = world.api(order["cluster"])
-    refuse_lost(nodes.read_node(api, order), order)
-    load = nodes.load_of(api, order["node"])
-    left = (moment(order["grace_until"]) - moment(order["now"])).total_seconds() - EVICTION_MARGIN
-    held = nodes.evict_all(api, load.moving, max(1, int(left)))
-    return _progress(load, held, [])
-
-
-def _progress(load: nodes.Load, held: list[str], volumes: list[str]) -> Json:
-    waiting = [nodes.name_of(pod) for pod in [*load.moving, *load.ending]]
-    reason = ""
-    if held:
-        reason = f"a PodDisruptionBudget holds {held[0]}"
-    elif waiting:
-        reason = f"{waiting[0]} is still ending"
-    elif volumes:
-        reason = f"volumes are still attached: {', '.join(volumes[:3])}"
-    return {"remaining": load.remaining, "held": len(held), "volumes": len(volumes), "waiting_for": reason}
-
-
 def registry(world: World) -> Registry:
-    """The activities of `retire_node`, `drain_node` and `replace_evicted`."""
+    """The activities of `replace_evicted`, and what uncordons."""
 
     made = Registry()
     made.activity(
         world,
-        cordon_node,
         cordon_evicting,
         note_machine,
-        drain_pass,
         finish_eviction,
         list_deallocated,
         keep_node,

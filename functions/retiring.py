@@ -17,6 +17,7 @@ TAKEN = "taken"  # Azure takes the node away, and an eviction's saga goes on fro
 DEFAULT_DRAIN = 900.0
 PASSES_PER_HISTORY = 8
 DRAIN_PAUSE = 5.0
+GRACE_MARGIN = 30.0  # seconds for a kubelet to end what has had its time; cluster-autoscaler's headroom
 HELD_PAUSE = 10.0  # a disruption budget recovers when a pod elsewhere has become ready, which takes a while
 REMOVALS = 5  # tries after the first one, each with a history of its own
 
@@ -24,13 +25,11 @@ REMOVALS = 5  # tries after the first one, each with a history of its own
 def retire_node(context: Orchestration) -> Steps[Json]:
     """{cluster, op, node, uid, pool, plan, budget, drain_timeout}: take the node away, or leave it, and say why."""
     order = context.get_input()
-    if "deadline" not in order:
-        patience = timedelta(seconds=order.get("drain_timeout", DEFAULT_DRAIN))
-        order = {**order, "deadline": stamp(context.current_utc_datetime + patience), "tries": 0}
+    if "tries" not in order:
         drained = yield from _drained(context, order)
         if not drained["ok"]:
             return (yield from ended(context, order, drained))
-        context.continue_as_new(order)
+        context.continue_as_new({**order, "tries": 0})
         return {}
     result: Json = yield context.call_sub_orchestrator("leave_pool", order)
     order = {**order, "going": order.get("going") or result.get("going", False)}
@@ -50,7 +49,7 @@ def ended(context: Orchestration, order: Json, result: Json) -> Steps[Json]:
     """
     kept = "" if result["ok"] or result["kind"] in ("not-found", TAKEN) else result["reason"]
     if kept:
-        yield from attempt(context, "keep_node", order, why=kept)
+        yield from attempt(context, "keep_node", order, why=kept, kind=result["kind"])
     gone = "" if kept or (not result["ok"] and result["kind"] == TAKEN) else order["uid"]
     fields: Json = {"node": order["node"], "op": order["op"], "kept": kept, "cooldown": COOLDOWN, "gone": gone}
     fields["stale"] = bool(kept) and result["kind"] in STALE_KINDS
@@ -64,11 +63,21 @@ def _drained(context: Orchestration, order: Json) -> Steps[Json]:
     load = yield from attempt(context, "cordon_node", order)
     if not load["ok"]:
         return load
-    if load["remaining"] or load["volumes"]:
-        drained: Json = yield context.call_sub_orchestrator("drain_node", order)
-        if not drained["ok"]:
-            return drained
-    return {"ok": True}
+    if not load["remaining"] and not load["volumes"]:
+        return {"ok": True}
+    patience = timedelta(seconds=max(order.get("drain_timeout", DEFAULT_DRAIN), load["grace"] + GRACE_MARGIN))
+    limits = {"deadline": stamp(context.current_utc_datetime + patience), "expected": load["expected"]}
+    drained: Json = yield context.call_sub_orchestrator("drain_node", {**order, **limits})
+    return drained
+
+
+def _is_late(context: Orchestration, order: Json, seen: Json) -> bool:
+    """Whether the drain has had its time. Once all are evicted there is nothing to take back: the last pod may use all
+    of its own time to end, though it began late."""
+    if until(context, order["deadline"]) > 0:
+        return False
+    ends_at = seen["ends_at"] if seen["ok"] and not order.get("grace_until") else ""
+    return not ends_at or until(context, ends_at) + GRACE_MARGIN <= 0
 
 
 def drain_node(context: Orchestration) -> Steps[Json]:
@@ -80,10 +89,11 @@ def drain_node(context: Orchestration) -> Steps[Json]:
             return seen
         if seen["ok"] and not seen["remaining"] and not seen["volumes"]:
             return {"ok": True}
-        if until(context, order["deadline"]) <= 0:
+        if _is_late(context, order, seen):
             waiting_for = seen["waiting_for"] if seen["ok"] else seen["reason"]
             return no("drain-timeout", f"drain timed out at {clock(context)}: {waiting_for}")
         wait = HELD_PAUSE if seen["ok"] and seen["held"] else max(DRAIN_PAUSE, seen.get("retry_after") or 0.0)
-        yield from pause(context, min(wait, max(1.0, until(context, order["deadline"]))))
+        left = until(context, order["deadline"])
+        yield from pause(context, min(wait, max(1.0, left)) if left > 0 else wait)
     context.continue_as_new(order)
     return {}

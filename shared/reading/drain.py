@@ -2,7 +2,8 @@
 
 1. mirror and static pods, DaemonSet pods, pods that have ended or are ending: STAY, they go with the node;
 2. `cluster-autoscaler.kubernetes.io/safe-to-evict: "true"`: MOVES, its owner vouches for the rest;
-3. `safe-to-evict: "false"` or `karpenter.sh/do-not-disrupt: "true"`: BLOCKS;
+3. `safe-to-evict: "false"` or `karpenter.sh/do-not-disrupt: "true"`: BLOCKS (so does a duration, Karpenter's newer
+   form, for as long as it stands there: an hour too long on a node costs less than a run that is cut off);
 4. a bare pod, which nothing would make again: BLOCKS;
 5. local storage (emptyDir on disk, hostPath), unless `safe-to-evict-local-volumes` names the volume: BLOCKS;
 6. everything else MOVES, with the Eviction API, hence as its PodDisruptionBudget allows.
@@ -14,6 +15,7 @@ whole nodes for ever there, and whoever needs one to stay can say so by annotati
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +29,9 @@ SAFE_LOCAL_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volum
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 MIRROR = "kubernetes.io/config.mirror"
+CRITICAL = 2_000_000_000  # scheduling.k8s.io's SystemCriticalPriority
+GRACE_SECONDS = 30  # Kubernetes' terminationGracePeriodSeconds where a pod says nothing
+_DURATION = re.compile(r"(\d+(\.\d+)?(h|m|s))+")
 
 _EMPTY: Json = {}
 _MOVES = (Movability.MOVES, "")
@@ -47,9 +52,34 @@ def movability(pod: Json) -> tuple[Movability, str]:
 def node_blocked_by(annotations: Mapping[str, str]) -> str:
     """Why the node's own annotations keep it, or ""."""
     for name in (SCALE_DOWN_DISABLED, DO_NOT_DISRUPT):
-        if annotations.get(name) == "true":
+        if _says_no(annotations.get(name, "")):
             return f"NodeOptOut: annotation {name}"
     return ""
+
+
+def _says_no(value: str) -> bool:
+    return value == "true" or _DURATION.fullmatch(value) is not None
+
+
+def why_moves(pod: Json) -> str:
+    """Which rule lets a pod that MOVES be evicted, for the record."""
+    if (pod["metadata"].get("annotations") or _EMPTY).get(SAFE_TO_EVICT) == "true":
+        return f"annotation {SAFE_TO_EVICT}=true"
+    return f"its {owner_kind(pod)} makes it again"
+
+
+def is_critical(pod: Json) -> bool:
+    """Whether the system needs it most: such pods leave a node after all others, as in the kubelet's graceful shutdown
+    (its IsCriticalPod) and in Karpenter's drain, since the others' last moments may depend on them."""
+    spec = pod.get("spec") or _EMPTY
+    named = spec.get("priorityClassName") in {"system-cluster-critical", "system-node-critical"}
+    return named or (spec.get("priority") or 0) >= CRITICAL
+
+
+def grace_of(pod: Json) -> float:
+    """Seconds that the pod may take to end."""
+    wanted = (pod.get("spec") or _EMPTY).get("terminationGracePeriodSeconds")
+    return float(GRACE_SECONDS if wanted is None else wanted)
 
 
 def _goes_with_the_node(pod: Json, annotations: Mapping[str, str]) -> bool:
@@ -64,7 +94,7 @@ def _goes_with_the_node(pod: Json, annotations: Mapping[str, str]) -> bool:
 def _opted_out(annotations: Mapping[str, str]) -> str:
     if annotations.get(SAFE_TO_EVICT) == "false":
         return f"PodOptOut: annotation {SAFE_TO_EVICT}"
-    if annotations.get(DO_NOT_DISRUPT) == "true":
+    if _says_no(annotations.get(DO_NOT_DISRUPT, "")):
         return f"PodOptOut: annotation {DO_NOT_DISRUPT}"
     return ""
 

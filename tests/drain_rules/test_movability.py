@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from shared.model import Movability
-from shared.reading.drain import movability, node_blocked_by
+from shared.reading.drain import grace_of, is_critical, movability, node_blocked_by, why_moves
 from tests.reading.builders import owned, pod
 
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -112,3 +112,32 @@ def test_a_nodes_own_opt_out_keeps_it(name):
 
 def test_a_node_without_annotations_is_not_kept():
     assert node_blocked_by({}) == ""
+
+
+@pytest.mark.parametrize("value", ["30m", "1h30m", "90s"])
+def test_karpenters_newer_form_with_a_duration_blocks_too(value):
+    assert movability(annotated({KEEP: value}))[0] is Movability.BLOCKS
+    assert KEEP in node_blocked_by({KEEP: value})
+
+
+@pytest.mark.parametrize(
+    ("spec", "critical"),
+    [
+        ({}, False),
+        ({"priority": 1_000_000_000}, False),
+        ({"priority": 2_000_000_000}, True),
+        ({"priorityClassName": "system-node-critical"}, True),
+    ],
+)
+def test_critical_is_what_kubernetes_itself_reserves_the_highest_priorities_for(spec, critical):
+    assert is_critical(annotated(**spec)) is critical
+
+
+@pytest.mark.parametrize(("spec", "seconds"), [({}, 30), ({"terminationGracePeriodSeconds": 0}, 0)])
+def test_a_pod_may_take_its_own_grace_period_or_kubernetes_default(spec, seconds):
+    assert grace_of(annotated(**spec)) == seconds
+
+
+def test_the_record_names_the_rule_that_lets_a_pod_move():
+    assert why_moves(annotated(owner="Job")) == "its Job makes it again"
+    assert SAFE in why_moves(annotated({SAFE: "true"}, owner=""))

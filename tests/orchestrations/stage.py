@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -106,8 +106,16 @@ class Stage:
         failed = [view for view in self.host.instances() if view.status == "Failed"]
         assert not failed, failed[0]
 
-    def submit(self, number: int, cpu: str = "3", prefix: str = "pod", **spec: Any) -> None:
-        """Create pods of a ReplicaSet that nobody plays: they are never made anew."""
+    def submit(
+        self,
+        number: int,
+        cpu: str = "3",
+        prefix: str = "pod",
+        notes: Mapping[str, str] | None = None,
+        finalizers: Sequence[str] = (),
+        **spec: Any,
+    ) -> None:
+        """Create pods of a ReplicaSet that nobody plays: they are never made anew. `notes` are annotations."""
         for count in range(number):
             name = f"{prefix}-{count}"
             owner = {
@@ -117,7 +125,8 @@ class Stage:
                 "uid": f"rs-{prefix}",
                 "controller": True,
             }
-            meta = {"name": name, "namespace": "default", "ownerReferences": [owner], "labels": {"app": prefix}}
+            meta: Json = {"name": name, "namespace": "default", "ownerReferences": [owner], "labels": {"app": prefix}}
+            meta |= {"annotations": dict(notes or {}), "finalizers": list(finalizers)}
             container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
             body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
             self.api.create("/api/v1/namespaces/default/pods", body)
