@@ -88,7 +88,8 @@ class AgentPools:
         self._check(pool, pool.count - len(doomed), scaled_by_aks=False)
         fault = self._cloud.faults.take("agent_pool.delete_machines", pool.name, "async")
         going = [] if fault is not None else doomed
-        operation = self._accepted(pool, max(0, pool.count - len(going)), "agent_pool.delete_machines", _DELETING)
+        count = max(0, pool.count - len(going))
+        operation = self._accepted(pool, count, "agent_pool.delete_machines", _DELETING, named=going)
         hang = self._cloud.chances.hanging(pool.name) if going else 0.0
         seconds = self._sets.remove(going, pool.scale_set, operation.name, hang=hang) + self._overhead()
         code, message = (fault.code, fault.text) if fault is not None else ("", "")
@@ -193,10 +194,20 @@ class AgentPools:
                 details=[{"code": refusal.code, "message": refusal.message}],
             ) from refusal
 
-    def _accepted(self, pool: AgentPool, count: int, operation: str, state: str) -> Operation:
+    def _accepted(
+        self, pool: AgentPool, count: int, operation: str, state: str, *, named: Sequence[Vm] = ()
+    ) -> Operation:
         scale_set, quota = pool.scale_set, self._cloud.quota
-        left = quota.left(scale_set.subscription, scale_set.location)
-        self._cloud.record(operation, pool.name, target=count, count=count, tags=scale_set.tags, quota_left=left)
+        self._cloud.record(
+            operation,
+            pool.name,
+            target=count,
+            count=count,
+            tags=scale_set.tags,
+            quota_left=quota.left(scale_set.subscription, scale_set.location),
+            living=len(scale_set.living()),
+            named=tuple(vm.id for vm in named),
+        )
         pool.count = count
         pool.settle(state)
         return self._cloud.operations.begin(operation, pool.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from local.arm.errors import ArmError
-from local.arm.faults import Fault, Faults, Throttle
+from local.arm.faults import Fault, Faults, Stage, Throttle
 from local.arm.operations import Operations
 from local.arm.quota import Quota
 from local.arm.settings import ArmLatencies, Quirks, Range
@@ -53,7 +53,7 @@ class Cloud:
         self.quota = Quota(self.estate, self.skus)
         self.ids = stream(seed, "arm", "ids")
         self.chances = ArmChances(Chances(timeline, seed, "arm", "trouble"), trouble)
-        self.faults = Faults(stream(seed, "arm", "faults"), self.chances.fault)
+        self.faults = Faults(stream(seed, "arm", "faults"), self.chances.fault, self._struck)
         self.operations = Operations(timeline, stream(seed, "arm", "operations"), latencies.retry_after, self.later)
         self.truth = Truth(timeline, self.estate)
         self.throttle: Throttle | None = None
@@ -61,6 +61,9 @@ class Cloud:
         self.page_size = 100
         self._durations = stream(seed, "arm", "durations")
         self._places = stream(seed, "arm", "places")
+
+    def _struck(self, operation: str, resource: str, stage: Stage) -> None:
+        self.chances.chances.note(f"ordered {operation} {stage}", resource)
 
     def duration(self, span: Range) -> float:
         """Seconds, drawn."""
@@ -128,10 +131,13 @@ class Cloud:
         count: int,
         tags: dict[str, str],
         quota_left: dict[str, int] | None = None,
+        living: int = 0,
+        named: tuple[str, ...] = (),
     ) -> None:
         """Remember an accepted write."""
         maximums = self.truth.maximums
         maximum = maximums.get(resource.lower(), maximums.get(f"tag:{tags.get(POOL_TAG, '')}"))
-        self.truth.writes.append(
-            Write(self.timeline.now(), operation, resource, target, count, maximum, dict(tags), quota_left or {})
+        now, left = self.timeline.now(), quota_left or {}
+        self.truth.add_write(
+            Write(now, operation, resource, target, count, maximum, dict(tags), left, living=living, named=named)
         )

@@ -82,14 +82,15 @@ class Fault:
 
 
 ByChance = Callable[[str, str, Stage], Fault | None]
+OnStrike = Callable[[str, str, Stage], None]
 
 
 class Faults:
     """The orders still open; `hits` counts, by operation and stage, what was delivered. What nobody ordered may still
-    happen `by_chance`."""
+    happen `by_chance`; `on_strike` hears of every order that is delivered, by operation, resource and stage."""
 
-    def __init__(self, chance: Random, by_chance: ByChance | None = None) -> None:
-        self._chance, self._by_chance = chance, by_chance
+    def __init__(self, chance: Random, by_chance: ByChance | None = None, on_strike: OnStrike | None = None) -> None:
+        self._chance, self._by_chance, self._on_strike = chance, by_chance, on_strike
         self._open: list[Fault] = []
         self.hits: dict[tuple[str, str], int] = {}
 
@@ -110,10 +111,12 @@ class Faults:
             if fault.resource and fault.resource.lower() != resource.lower():
                 continue
             if fault.probability >= 1.0 or self._chance.random() < fault.probability:
-                return self._used(fault, operation, stage)
+                return self._used(fault, operation, resource, stage)
         return self._by_chance(operation, resource, stage) if self._by_chance is not None else None
 
-    def _used(self, fault: Fault, operation: str, stage: str) -> Fault:
+    def _used(self, fault: Fault, operation: str, resource: str, stage: Stage) -> Fault:
+        if self._on_strike is not None:
+            self._on_strike(operation, resource, stage)
         self.hits[operation, stage] = self.hits.get((operation, stage), 0) + 1
         if fault.times is not None:
             fault.times -= 1

@@ -86,16 +86,17 @@ class Machines:
 
     def boot(self, vm: Vm, seconds: float) -> None:
         """Provisioning succeeds in `seconds`, unless somebody deletes the VM first."""
-        self._cloud.truth.vms.append(vm)
+        self._cloud.truth.add_vm(vm)
         self._cloud.timeline.call_later(seconds, lambda: self._booted(vm))
 
     def fail(self, vm: Vm, seconds: float, code: str) -> None:
         """Provisioning fails in `seconds` with Azure's `code`; the VM stays as a failed one."""
-        self._cloud.truth.vms.append(vm)
+        self._cloud.truth.add_vm(vm)
 
         def failing() -> None:
             if vm.deleting_at is None:
                 vm.set_state("Failed", power="stopped", failure=code)
+                self._cloud.truth.tell("failed", vm)
 
         self._cloud.timeline.call_later(seconds, failing)
 
@@ -115,6 +116,7 @@ class Machines:
         was_running = vm.power == "running"
         vm.deleting_at = self._cloud.timeline.now()
         vm.set_state("Deleting", power="stopping")
+        self._cloud.truth.tell("deleting", vm)
         if was_running:
             self._tell(self._deleting, vm)
 
@@ -139,7 +141,7 @@ class Machines:
     def _evict(self, vm: Vm) -> None:
         if vm.deleting_at is not None:
             return
-        self._cloud.truth.evictions.append((self._cloud.timeline.now(), vm.provider_id))
+        self._cloud.truth.add_eviction(vm)
         if vm.eviction_policy == "Deallocate":
             vm.set_state("Succeeded", power="deallocated")
             self._tell(self._gone, vm)
@@ -155,6 +157,7 @@ class Machines:
             return
         vm.ready_at = self._cloud.timeline.now()
         vm.set_state("Succeeded", power="running")
+        self._cloud.truth.tell("running", vm)
         if self._cloud.faults.take("machine.boot", vm.resource, "async") is None:
             self._tell(self._running, vm)
 
@@ -166,6 +169,7 @@ class Machines:
         if scale_set is not None:
             scale_set.vms.pop(vm.instance_id or vm.name.lower(), None)
         self._release(group, vm)
+        cloud.truth.tell("gone", vm)
         cloud.restock(vm)
         if announce:
             self._tell(self._gone, vm)
@@ -189,10 +193,12 @@ class Machines:
     def _drop_nic(self, group: Group, nic: Nic) -> None:
         nic.deleted_at = self._cloud.timeline.now()
         group.nics.pop(nic.name.lower(), None)
+        self._cloud.truth.tell("nic gone", nic)
 
     def _drop_disk(self, group: Group, disk: Disk) -> None:
         disk.deleted_at = self._cloud.timeline.now()
         group.disks.pop(disk.name.lower(), None)
+        self._cloud.truth.tell("disk gone", disk)
 
     def _tell(self, listeners: list[Listener], vm: Vm) -> None:
         if listeners:

@@ -143,7 +143,7 @@ class ScaleSets:
         scale_set.capacity = count
         for _ in range(count):
             vm = self._make(scale_set)
-            self._cloud.truth.vms.append(vm)
+            self._cloud.truth.add_vm(vm)
             vm.ready_at = self._cloud.timeline.now()
             vm.set_state("Succeeded", power="running")
 
@@ -163,6 +163,7 @@ class ScaleSets:
             target=target,
             count=target,
             tags=scale_set.tags,
+            living=len(living),
             quota_left=self._cloud.quota.left(scale_set.subscription, scale_set.location),
         )
         if needed == 0 and scale_set.capacity == target:
@@ -266,7 +267,12 @@ class ScaleSets:
             return Response(202, self._headers(call, operation, scale_set))
         remaining = len(scale_set.living()) - len(fresh)
         cloud.record(
-            "scale_set.delete_instances", scale_set.name, target=remaining, count=remaining, tags=scale_set.tags
+            "scale_set.delete_instances",
+            scale_set.name,
+            target=remaining,
+            count=remaining,
+            tags=scale_set.tags,
+            named=tuple(vm.id for vm in fresh),
         )
         hang = cloud.chances.hanging(scale_set.name)
         seconds = self.remove(fresh, scale_set, "scale_set.delete_instances", hang=hang)

@@ -48,6 +48,7 @@ class NetworkInterfaces:
             raise ArmError(400, "NicInUse", f"Network Interface {nic.name} is used by existing resource {nic.held_by}.")
         nic.deleted_at = self._cloud.timeline.now()
         del self._group(call).nics[call.name.lower()]
+        self._cloud.truth.tell("nic gone", nic)
         return Response(200)
 
     def _group(self, call: Call) -> Group:
@@ -98,6 +99,7 @@ class Disks:
             raise ArmError(409, "OperationNotAllowed", f"Disk {disk.name} is attached to VM {disk.held_by}.")
         disk.deleted_at = self._cloud.timeline.now()
         del self._group(call).disks[call.name.lower()]
+        self._cloud.truth.tell("disk gone", disk)
         return Response(200)
 
     def _group(self, call: Call) -> Group:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 from local.arm.state import Disk, Estate, Nic, Vm
 from local.timeline import Timeline
@@ -17,7 +18,8 @@ class Write:
 
     `target` is the capacity asked for (1 for a VM), `count` the VMs of that pool there or on their way afterwards,
     `maximum` the pool's own (None when the resource is of no pool), `quota_left` the cores still free at that moment,
-    before this write, under each quota that was set.
+    before this write, under each quota that was set, `living` how many VMs of a scale set existed just then without
+    being on their way out, `named` the ids of the VMs that a deletion names.
     """
 
     at: datetime
@@ -28,6 +30,13 @@ class Write:
     maximum: int | None
     tags: dict[str, str] = field(default_factory=dict)
     quota_left: dict[str, int] = field(default_factory=dict)
+    living: int = 0
+    named: tuple[str, ...] = ()
+
+
+What = Literal["write", "made", "running", "failed", "evicted", "deleting", "gone", "disk gone", "nic gone"]
+"""What a watcher is told of: of an accepted write, of a VM (`made` to `gone`), of a disk or NIC that is deleted."""
+Watcher = Callable[[What, Write | Vm | Disk | Nic], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,31 @@ class Truth:
         self.methods: Counter[str] = Counter()
         self.evictions: list[tuple[datetime, str]] = []  # (when, provider id)
         self.chosen_by_azure: list[str] = []  # provider ids of VMs that went because a count below them was asked for
+        self._watchers: list[Watcher] = []
+
+    def on_record(self, watcher: Watcher) -> None:
+        """Call `watcher` with everything that happens from now on, as it happens; it must not change anything."""
+        self._watchers.append(watcher)
+
+    def tell(self, what: What, thing: Write | Vm | Disk | Nic) -> None:
+        """Called by the stand-in's parts."""
+        for watcher in self._watchers:
+            watcher(what, thing)
+
+    def add_vm(self, vm: Vm) -> None:
+        """A VM came into being."""
+        self.vms.append(vm)
+        self.tell("made", vm)
+
+    def add_write(self, write: Write) -> None:
+        """A write was accepted."""
+        self.writes.append(write)
+        self.tell("write", write)
+
+    def add_eviction(self, vm: Vm) -> None:
+        """Azure took a Spot VM."""
+        self.evictions.append((self._timeline.now(), vm.provider_id))
+        self.tell("evicted", vm)
 
     def live_vms(self) -> list[Vm]:
         """VMs that exist now, whatever their state."""

@@ -88,7 +88,7 @@ class VirtualMachines:
             )
         else:
             seconds = cloud.duration(cloud.latencies.delete) + cloud.slowness("vm.delete", vm.name)
-            cloud.record("vm.delete", vm.name, target=0, count=0, tags=vm.tags)
+            cloud.record("vm.delete", vm.name, target=0, count=0, tags=vm.tags, named=(vm.id,))
             hang = cloud.chances.hanging(vm.name)
             self._machines.discharge(vm, seconds, hang=hang)
             cloud.operations.end_later(operation, seconds, hang=hang, then=lambda: None)

@@ -1,4 +1,4 @@
-"""What a verdict is made from, and who looks on while it happens."""
+"""What a verdict is made from."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from datetime import datetime
 from local.arm.quota import Quota
 from local.arm.state import Vm
 from local.arm.truth import Truth as ArmTruth
-from local.kube.kinds import POD, Json
-from local.kube.stand_in import KubernetesStandIn
+from local.kube.kinds import Json
 from local.kube.store import Store
-from local.kube.truth import BindingRecord, EvictionRecord
 from local.kube.truth import Truth as ClusterTruth
 
 OPT_OUTS = (
@@ -22,12 +20,21 @@ OPT_OUTS = (
 """Annotations by which a pod says that it must not be moved, by the documents of cluster-autoscaler and Karpenter."""
 
 POOL_TAG = "sluice-pool"
+CLUSTER_TAG = "sluice-cluster"
+NODE_OPT_OUTS = (
+    ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "true"),
+    ("karpenter.sh/do-not-disrupt", "true"),
+)
+"""Annotations by which a node says that it must not be taken away for being idle."""
 MIRROR = "kubernetes.io/config.mirror"
 
 
 @dataclass(frozen=True, slots=True)
 class PoolFacts:
-    """A pool as its owner wrote it: amounts as the scheduler counts, taints as (key, value, effect)."""
+    """A pool as its owner wrote it: amounts as the scheduler counts, taints as (key, value, effect).
+
+    `headroom`: nodes kept free of pods. `acts`: whether anything may be bought for it at all.
+    """
 
     name: str
     resource: str
@@ -36,38 +43,22 @@ class PoolFacts:
     allocatable: Mapping[str, int]
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[tuple[str, str, str], ...] = ()
+    cluster: str = ""
+    sku: str = ""
+    spot: bool = False
+    headroom: int = 0
+    acts: bool = True
 
     def holds(self, vm: Vm) -> bool:
         """Whether the VM is one of the pool's: by its scale set or agent pool, or by its tag where it stands alone."""
         if vm.scale_set is not None:
             return vm.resource.lower() == self.resource.lower()
-        return vm.tags.get(POOL_TAG) == self.name
+        ours = not self.cluster or vm.tags.get(CLUSTER_TAG, self.cluster) == self.cluster
+        return ours and vm.tags.get(POOL_TAG) == self.name
 
 
-class Witness:
-    """Notes, at the moment of a binding or an eviction, what the pod looked like: later nobody can tell."""
-
-    def __init__(self, cluster: KubernetesStandIn) -> None:
-        self._store = cluster.store
-        self.attendants: set[str] = set()  # uids of DaemonSet and mirror pods: they go with their node
-        self.against_opt_out: list[tuple[datetime, str, str]] = []  # (when, pod, annotation)
-        cluster.truth.on_record(self._note)
-
-    def _note(self, record: object) -> None:
-        match record:
-            case BindingRecord():
-                pod = self._store.get(POD, record.pod)
-                if pod is not None and _attends(pod.metadata):
-                    self.attendants.add(record.uid)
-            case EvictionRecord() if not record.refusal:
-                pod = self._store.get(POD, (record.namespace, record.name))
-                annotations = pod.annotations if pod is not None else {}
-                for name, value in OPT_OUTS:
-                    if annotations.get(name) == value:
-                        self.against_opt_out.append((record.at, f"{record.namespace}/{record.name}", name))
-
-
-def _attends(metadata: Json) -> bool:
+def attends(metadata: Json) -> bool:
+    """Whether a pod goes with its node: a DaemonSet's, or a static one."""
     owners = {owner.get("kind") for owner in metadata.get("ownerReferences") or ()}
     return bool(owners & {"DaemonSet", "Node"}) or MIRROR in (metadata.get("annotations") or {})
 
@@ -92,9 +83,8 @@ class AzureEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence(AzureEvidence):
-    """Everything about a run. `pod_deletions`: pods that Sluice deleted without asking the eviction API."""
+    """Everything about a run; `seen` is what a `Watch` saw while it went on."""
 
     cluster: ClusterTruth
     store: Store
-    witness: Witness
-    pod_deletions: tuple[str, ...] = ()
+    seen: tuple[str, ...] = ()

@@ -20,12 +20,8 @@ from local.arm.pools import vm_template
 from local.checker.evidence import Evidence
 from local.checker.rules import (
     check,
-    evictions_are_allowed,
-    never_above_maximum,
     nobody_waits_in_vain,
-    nodes_go_empty,
     nodes_without_vm,
-    volumes_survive,
 )
 from local.durable.model import Instance
 from local.durable.replay import ReplayMismatch, replay_prefixes
@@ -52,7 +48,6 @@ SETTLE = timedelta(hours=3)
 GO_HOME = timedelta(hours=3)
 """Until everything is gone: idle time, drains, and leftovers that must be seen twice, half an hour apart."""
 PLENTY = 1_000_000
-_STANDING = (never_above_maximum, volumes_survive, evictions_are_allowed, nodes_go_empty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +85,7 @@ class Run:
         self._crashes = Crashes(self.system.timeline, world.crashes, self.probes)
         self.begun = self.system.timeline.now()
         self._checked = self.begun
+        self._calm = False
         self._templates()
         self.volumes = Volumes(self.system, world.volumes, world.detach, stream(world.seed, "volumes"), self.probes)
         self._plan()
@@ -216,6 +212,8 @@ class Run:
     def _calm_down(self) -> None:
         """Every fault ends, and whoever held something lets go."""
         stand_ins = self.system.stand_ins
+        self._calm = True
+        stand_ins.calm()
         for fault in self._armed:
             stand_ins.arm.faults.remove(fault)
         stand_ins.calm()
@@ -271,9 +269,11 @@ class Run:
 
     def _check_standing(self) -> None:
         self._checked = self.system.timeline.now()
-        evidence = self._evidence()
-        for rule in _STANDING:
-            self._note(*rule(evidence))
+        stand_ins = self.system.stand_ins
+        if not self._calm:
+            stand_ins.disturbed()
+        stand_ins.watch.step(stand_ins.last_trouble())
+        self._note(*stand_ins.watch.violations)
 
     def _judge(self) -> None:
         system = self.system
@@ -285,8 +285,7 @@ class Run:
         self._note(*check(told))
 
     def _evidence(self, *, orchestrations: tuple[str, ...] = (), host: tuple[str, ...] = ()) -> Evidence:
-        deletions = self.system.pod_deletions if orchestrations or host else ()
-        return self.system.stand_ins.evidence(orchestrations=orchestrations, host=host, pod_deletions=tuple(deletions))
+        return self.system.stand_ins.evidence(orchestrations=orchestrations, host=host)
 
     def _note(self, *violations: str) -> None:
         self._found.update(dict.fromkeys(violations))

@@ -23,7 +23,7 @@ from local.system.chronicle import Chronicle, Recorded
 from local.timeline import Timeline
 from local.web import Request, Response
 from shared.adapters.azure_compute import DISK_API
-from shared.model import Config, PoolKind
+from shared.model import Config, Mode, PoolKind, Priority
 from shared.names import CONFIG_CONTAINER, DEAD_LETTER_CONTAINER, POOL_LABEL
 
 INGEST = "ingest"
@@ -156,6 +156,12 @@ class AzureSide:
                 dict(pool.allocatable),
                 {POOL_LABEL: pool.name, **pool.labels},
                 tuple((taint.key, taint.value, taint.effect) for taint in pool.taints),
+                cluster=self.config.cluster,
+                sku=pool.sku,
+                spot=pool.priority is Priority.SPOT,
+                headroom=pool.headroom,
+                acts=Mode.OBSERVE not in (self.config.mode, pool.mode)
+                and Mode.PAUSED not in (self.config.mode, pool.mode),
             )
             for pool in self.config.pools
         )

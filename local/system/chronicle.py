@@ -73,7 +73,6 @@ class Recorded:
 
     def __init__(self, inner: Handler, chronicle: Chronicle, who: str) -> None:
         self._inner, self._chronicle, self._who = inner, chronicle, who
-        self.pod_deletions: list[str] = []  # pods deleted without asking the eviction API
 
     def handle(self, request: Request) -> Response:
         """See `Handler.handle`."""
@@ -82,6 +81,4 @@ class Recorded:
         response = self._inner.handle(request)
         if response.status < 400:
             self._chronicle.note(f"{self._who} {request.method}", request.path, request.body)
-            if request.method == "DELETE" and "/pods/" in request.path:
-                self.pod_deletions.append(f"{self._who} deleted {request.path}")
         return response

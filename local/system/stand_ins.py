@@ -14,7 +14,8 @@ from pathlib import Path
 
 from local.arm.settings import ArmLatencies, Quirks
 from local.chances import Chances
-from local.checker.evidence import Evidence, Witness
+from local.checker.evidence import Evidence
+from local.checker.watch import Watch
 from local.event_grid import EventFaults
 from local.kube.controllers.timing import Timing as ClusterTiming
 from local.kube.stand_in import KubernetesStandIn
@@ -61,6 +62,7 @@ class StandIns(AzureSide):
     ) -> None:
         """`token` guards the API server; the others are `AzureSide`'s."""
         how = behaviour or Behaviour()
+        self._disturbed: datetime | None = None
         super().__init__(
             timeline,
             text,
@@ -78,13 +80,13 @@ class StandIns(AzureSide):
             self.cluster = KubernetesStandIn(
                 timeline, seed=seed, token=token, timing=how.cluster, trouble=how.trouble.cluster
             )
-            self.witness = Witness(self.cluster)
             self.sizes = PodSizes(self.cluster.store)
             self.chronicle.follow_cluster(self.cluster)
             self.bridge = MachinesBridge(
                 timeline, self.arm.machines, self.cluster, config, seed=seed, boot=how.boot, trouble=how.trouble.nodes
             )
             self.add_pools(flexible=how.flexible)
+            self.watch = Watch(timeline, self.arm.truth, self.arm.cloud.quota, self.cluster, self.pool_facts())
         self.cluster_door = Recorded(self.cluster, self.chronicle, "cluster")
 
     def calm(self) -> None:
@@ -93,17 +95,20 @@ class StandIns(AzureSide):
             for chances in self._chances():
                 chances.end()
             self.topic.calm()
+            self.disturbed()
+
+    def disturbed(self) -> None:
+        """Something misbehaved just now that no stand-in knows of, such as a host that crashed."""
+        self._disturbed = self.timeline.now()
 
     def probes(self) -> Counter[str]:
         """How often each kind of trouble was delivered, by stand-in and kind, such as `arm.throttled`; failures on
-        order count by operation and stage."""
+        order by operation and stage."""
         with self.timeline.lock:
             names = ("arm", "cluster", "nodes")
             found: Counter[str] = Counter()
             for name, chances in zip(names, self._chances(), strict=True):
                 found.update({f"{name}.{kind}": count for kind, count in chances.counts.items()})
-            for (operation, stage), count in self.arm.faults.hits.items():
-                found[f"ordered.{operation}.{stage}"] = count
             counters = self.topic.counters
             for kind in ("lost", "duplicated", "delayed", "reordered"):
                 if count := getattr(counters, kind):
@@ -111,8 +116,9 @@ class StandIns(AzureSide):
             return found
 
     def last_trouble(self) -> datetime | None:
-        """When anything struck by chance last."""
-        return max((chances.last for chances in self._chances() if chances.last), default=None)
+        """When anything went wrong last, by chance or on order."""
+        moments = (self._disturbed, *(chances.last for chances in self._chances()))
+        return max((moment for moment in moments if moment is not None), default=None)
 
     def _chances(self) -> tuple[Chances, Chances, Chances]:
         return self.arm.cloud.chances.chances, self.cluster.misfortune.chances, self.bridge.misfortune.chances
@@ -122,22 +128,20 @@ class StandIns(AzureSide):
         *,
         orchestrations: tuple[str, ...] = (),
         host: tuple[str, ...] = (),
-        pod_deletions: tuple[str, ...] = (),
     ) -> Evidence:
-        """What the checker judges. The first two arguments are what the Functions host has to say, the last one the
-        pods that Sluice deleted without asking the eviction API."""
+        """What the checker judges; the arguments are what the Functions host has to say."""
         with self.timeline.lock:
+            self.watch.step(self.last_trouble())
             return Evidence(
                 begun=self.begun,
                 now=self.timeline.now(),
                 arm=self.arm.truth,
                 cluster=self.cluster.truth,
                 store=self.cluster.store,
-                witness=self.witness,
+                seen=self.watch.violations,
                 pools=self.pool_facts(),
                 quota=self.arm.cloud.quota,
                 orchestrations=orchestrations,
                 host=host,
                 dead_letters=tuple(sorted(self.dead_letters())),
-                pod_deletions=pod_deletions,
             )

@@ -5,7 +5,7 @@ What runs in Azure runs here unchanged, down to the SDKs; only the requests stay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -97,13 +97,11 @@ class VirtualSystem:
         self.crashes: list[str] = []
         self._guard, self._skew = guard or (lambda _, door: door), exporter_skew
         self._journal, self._wishes, self._seed = journal, host, seed
-        self._cluster_door = Recorded(self.stand_ins.cluster, self.chronicle, "functions cluster")
-        inside = InProcess(self._doors("functions", self._cluster_door), self.timeline, direct_blobs=direct_blobs)
+        inside = InProcess(self._doors("functions"), self.timeline, direct_blobs=direct_blobs)
         self._inside, self._lifetime = inside, Lifetime(self.timeline)
         self.host = self._new_host()
         self.stand_ins.connect(self._deliver)
-        exporter_door = Recorded(self.stand_ins.cluster, self.chronicle, "exporter cluster")
-        outside = InProcess(self._doors("exporter", exporter_door), self.timeline, direct_blobs=direct_blobs)
+        outside = InProcess(self._doors("exporter"), self.timeline, direct_blobs=direct_blobs)
         self.transports = (inside, outside)
         store = outside.store()
         source = WatchedConfig(self._pools_file(), self._exporter_clock)
@@ -162,11 +160,6 @@ class VirtualSystem:
         """Orchestrations that have not ended, without the sweep, which comes and goes."""
         return [i for i in self.host.engine.instances.values() if not i.finished and i.name != SWEEP]
 
-    @property
-    def pod_deletions(self) -> Sequence[str]:
-        """Pods that the functions deleted without asking the eviction API."""
-        return self._cluster_door.pod_deletions
-
     def record(self, extra: Mapping[str, object] | None = None) -> RunRecord:
         """What became of it all, judged."""
         running = [f"{instance.name} {instance.id} has not ended" for instance in self.running()]
@@ -174,7 +167,6 @@ class VirtualSystem:
         evidence = self.stand_ins.evidence(
             orchestrations=(*self.failed, *running),
             host=(*broken, *self._raised()),
-            pod_deletions=tuple(self.pod_deletions),
         )
         return run_record(self.stand_ins, check(evidence), extra)
 
@@ -201,6 +193,7 @@ class VirtualSystem:
 
     def _lose_host(self, crash: HostCrash) -> None:
         self.crashes.append(crash.where)
+        self.stand_ins.disturbed()
         self.chronicle.note("crash", crash.where)
         self._lifetime.end()
         self.host.engine.stop()
@@ -212,8 +205,9 @@ class VirtualSystem:
 
     # The inside
 
-    def _doors(self, who: str, cluster: Recorded) -> Doors:
+    def _doors(self, who: str) -> Doors:
         stand_ins = self.stand_ins
+        cluster = Recorded(stand_ins.watch.door(stand_ins.cluster, who), self.chronicle, f"{who} cluster")
         arm = Recorded(stand_ins.arm, self.chronicle, f"{who} arm")
         return Doors(
             arm=self._guard(f"{who} arm", arm),

@@ -1,0 +1,70 @@
+"""The checker that looks on: each rule is judged at the step that may break it, from ground truth alone.
+
+A rule that needs the whole picture is judged at the end (`local.checker.rules`); everything else here, at the price of
+what changed.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from local.arm.quota import Quota
+from local.arm.state import Disk, Nic, Vm
+from local.arm.truth import Truth as ArmTruth
+from local.arm.truth import What, Write
+from local.checker.evidence import PoolFacts
+from local.checker.machines import Machines
+from local.checker.nodes import Nodes
+from local.checker.notebook import Notebook
+from local.kube.stand_in import KubernetesStandIn
+from local.timeline import Timeline
+from local.web import Handler, Request, Response
+
+
+class Watch:
+    """Looks on from the moment it is made; what stands then is taken for given. Needs the timeline's lock."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        arm: ArmTruth,
+        quota: Quota,
+        cluster: KubernetesStandIn,
+        pools: tuple[PoolFacts, ...],
+    ) -> None:
+        self.book = Notebook(timeline, timeline.now(), cluster.store, pools)
+        self.nodes = Nodes(self.book)
+        self.machines = Machines(self.book, self.nodes, quota)
+        for vm in arm.live_vms():
+            self._note("made", vm)
+        arm.on_record(self._note)
+        cluster.store.subscribe(self.nodes.note)
+        cluster.truth.on_record(self.nodes.note_record)
+
+    @property
+    def violations(self) -> tuple[str, ...]:
+        """What was seen so far, in order; each once."""
+        return tuple(self.book.violations)
+
+    def door(self, inner: Handler, who: str) -> Handler:
+        """A door to the cluster for a part of Sluice: what goes through it is that part's doing."""
+        return _Signed(inner, who, self.book)
+
+    def step(self, last_fault: datetime | None = None) -> None:
+        """Judge what only time breaks; `last_fault` is when the outside misbehaved last."""
+        self.machines.check_minimums(last_fault)
+
+    def _note(self, what: What, thing: Write | Vm | Disk | Nic) -> None:
+        self.machines.note(what, thing)
+
+
+class _Signed:
+    def __init__(self, inner: Handler, who: str, book: Notebook) -> None:
+        self._inner, self._who, self._book = inner, who, book
+
+    def handle(self, request: Request) -> Response:
+        """See `Handler.handle`."""
+        if request.method == "GET":
+            return self._inner.handle(request)
+        with self._book.acting(self._who):
+            return self._inner.handle(request)

@@ -1,0 +1,1 @@
+"""What the checker must find, done by hand."""
