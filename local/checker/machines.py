@@ -20,9 +20,10 @@ BOOT = timedelta(minutes=10)  # one boot: what Azure and the kubelet take togeth
 
 @dataclass(slots=True)
 class Below:
-    """Since when a pool has fewer machines than its minimum."""
+    """Since when a pool has fewer machines than its minimum; said once."""
 
     since: datetime | None = None
+    said: bool = False
 
 
 class Machines:
@@ -148,7 +149,7 @@ class Machines:
         below, now = self._below[pool.name], self._book.timeline.now()
         short = self._useful[pool.name] < pool.minimum and pool.acts
         if short and below.since is None:
-            below.since = now
+            below.since, below.said = now, False
         elif not short and below.since is not None:
             below.since = None
 
@@ -156,8 +157,9 @@ class Machines:
         """No pool is below its minimum for longer than two maintenance intervals and a boot after the last fault."""
         now = self._book.timeline.now()
         for pool in self._book.pools:
-            since = self._below[pool.name].since
-            if since is not None and now - max(since, last_fault or since) > SWEEPS + BOOT:
+            below, since = self._below[pool.name], self._below[pool.name].since
+            if since is not None and not below.said and now - max(since, last_fault or since) > SWEEPS + BOOT:
+                below.said = True
                 words = f"pool {pool.name} has {self._useful[pool.name]} VMs, its minimum is {pool.minimum}, since"
                 self._book.note("below-minimum", f"{words} {(since - self._book.begun).total_seconds():.0f} s")
 
