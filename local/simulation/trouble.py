@@ -25,7 +25,6 @@ ALLOCATION_CODES = (
     "ZonalAllocationFailed",
     "OverconstrainedAllocationRequest",
     "OverconstrainedZonalAllocationRequest",
-    "SkuNotAvailable",
     "InternalExecutionError",
     "OperationPreempted",
 )
@@ -147,7 +146,6 @@ class Draw:
             conflict=rate(0.2),
             denied=rate(0.05),
             touched=rate(0.3),
-            refused=rate(0.2),
             shortage=rate(0.4),
             preempted=rate(0.3),
             late=rate(0.2),
