@@ -30,8 +30,9 @@ simulate: install ## Replay a trace through the whole system on virtual time (TR
 	$(SLUICE) simulate --trace $(TRACE) --pools examples/pools/openb.yaml --seed $(SEED) --report out $(ARGS)
 	$(PY) -m local.system.bars out/report.json
 
-sim: install ## SEEDS broken worlds on virtual time, fresh ones unless FIRST= is given; SEED=n plays one of them (ARGS=--trace)
-	$(PY) -m local.simulation $(if $(filter command line,$(origin SEED)),--seed $(SEED),--seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))) $(ARGS)
+sim: install ## SEEDS broken worlds on virtual time, fresh ones without FIRST=; SEED=n plays one; MUTANT=FILE: on a patched copy
+	$(PY) -m local.simulation $(if $(filter command line,$(origin SEED)),--seed $(SEED),--seeds $(SEEDS)) \
+		$(if $(FIRST),--first $(FIRST)) $(if $(MUTANT),--mutant $(MUTANT),$(if $(FIRST),--cases tests/simulation/cases.txt)) $(ARGS)
 
 test: install ## The fast tests, under two minutes
 	$(PY) -m pytest -q -n 2 $(ARGS)

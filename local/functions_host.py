@@ -23,7 +23,7 @@ from azure.functions.durable_functions import ActivityTriggerConverter
 from azure.functions.eventgrid import EventGridEventInConverter
 
 from local.durable import history
-from local.durable.client_api import PREFIX, ClientApi
+from local.durable.client_api import PREFIX, ClientApi, Twins
 from local.durable.client_binding import IN_PROCESS_URL, InProcessSession, binding_json
 from local.durable.engine import Done, Engine, Hooks
 from local.durable.journal import Journal, SqliteJournal
@@ -81,6 +81,8 @@ class HostOptions:
     on_instance_end: Callable[[Instance], None] = _ignore
     on_function_error: Callable[[str, BaseException], None] = _ignore
     """Told of every exception that leaves an activity or a trigger's function, with the function's name."""
+    on_fault: Callable[[str], None] = _ignore
+    """Told of each of the `faults` that came to pass: "activity run twice", "start answered twice"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,8 @@ class FunctionsHost:
             extended_sessions=self.options.extended_sessions,
         )
         faults = self.options.faults
-        self._api = ClientApi(self.engine, timeline, self._new_id, faults, stream(seed, "client-faults"))
+        twins = Twins(faults.twin_start_rate, stream(seed, "client-faults"), self.options.on_fault)
+        self._api = ClientApi(self.engine, timeline, self._new_id, twins)
         self._runner = self._make_runner(in_process=virtual or not base_url, inline=virtual)
         self._binding = binding_json(base_url or IN_PROCESS_URL)
         self._reruns = stream(seed, "activity-reruns") if virtual and faults.rerun_activity_rate else None
@@ -302,6 +305,7 @@ class FunctionsHost:
         datum = meta.Datum(type="json", value=text or "null")
         value = ActivityTriggerConverter.decode(datum, trigger_metadata=None)
         if self._reruns is not None and self._reruns.random() < self.options.faults.rerun_activity_rate:
+            self.options.on_fault("activity run twice")
             self._submit(indexed, value, _ignore)
             value = ActivityTriggerConverter.decode(datum, trigger_metadata=None)
         self._submit(indexed, value, partial(self._activity_ended, name, done))

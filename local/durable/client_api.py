@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import unquote
@@ -15,7 +16,7 @@ import orjson
 
 from local.durable import history
 from local.durable.engine import Engine, StartRefused
-from local.durable.model import Faults, Instance
+from local.durable.model import Instance
 from local.timeline import Timeline
 from local.web import Request, Response
 
@@ -28,6 +29,22 @@ ACCEPTED = Response(202)
 NOT_FOUND = Response(404)
 
 
+@dataclass(frozen=True, slots=True)
+class Twins:
+    """Concurrent starts of one id of which both report success; `on_strike` hears of each."""
+
+    rate: float
+    source: random.Random
+    on_strike: Callable[[str], None]
+
+    def strikes(self) -> bool:
+        """Whether this start is one."""
+        if not self.rate or self.source.random() >= self.rate:
+            return False
+        self.on_strike("start answered twice")
+        return True
+
+
 class ClientApi:
     """A `local.web.Handler`, called under the timeline's lock."""
 
@@ -36,11 +53,9 @@ class ClientApi:
         engine: Engine,
         timeline: Timeline,
         new_id: Callable[[], str],
-        faults: Faults,
-        source: random.Random,
+        twins: Twins,
     ) -> None:
-        self._engine, self._timeline, self._new_id = engine, timeline, new_id
-        self._faults, self._source = faults, source
+        self._engine, self._timeline, self._new_id, self._twins = engine, timeline, new_id, twins
 
     def handle(self, request: Request) -> Response:  # noqa: PLR0911 - one line per endpoint
         """Answer one request; an unknown path is a 404."""
@@ -77,9 +92,8 @@ class ClientApi:
         return Response.of_json(202, {"id": identity})
 
     def _is_twin(self, identity: str) -> bool:
-        rate = self._faults.twin_start_rate
         age = self._timeline.now() - self._engine.instances[identity].created
-        return bool(rate) and age <= TWIN_WINDOW and self._source.random() < rate
+        return age <= TWIN_WINDOW and self._twins.strikes()
 
     def _on_instance(  # noqa: PLR0911 - one line per endpoint
         self, request: Request, instance: Instance, rest: list[str]

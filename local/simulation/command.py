@@ -1,4 +1,4 @@
-"""`python -m local.simulation`: many seeds on several processes, or one with everything that happens in it."""
+"""`python -m local.simulation`: many broken worlds on several processes, or one with everything that happens in it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median_low
 
 from local.cli_input import whole_number
-from local.errors import DONE, VIOLATIONS
+from local.errors import BAD_INPUT, DONE, VIOLATIONS, UserError
 from local.simulation.driver import Outcome, play
+from local.simulation.mutant import run_mutant
+from local.simulation.probes import ENOUGH, MEDIAN_NODES, MEDIAN_PODS, never_reached
 from local.simulation.worlds import draw_world
 
 FRESH = 2**31
-SHOWN = 12
+SHOWN = 12  # violations of one world
 LINE_EVERY = 10.0  # seconds of the wall clock
 
 
@@ -28,11 +32,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     if not arguments.trace:
         logging.disable()  # every fault that is ordered would be told by whoever it strikes
+    try:
+        return _run(arguments)
+    except UserError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+
+
+def _run(arguments: argparse.Namespace) -> int:
     if arguments.seed is not None:
         return show(arguments.seed, trace=arguments.trace)
     first = secrets.randbelow(FRESH) if arguments.first is None else arguments.first
-    sys.stdout.write(f"{arguments.seeds} seeds from {first}, {arguments.jobs} processes\n")
-    return campaign(first, arguments.seeds, arguments.jobs, stop=arguments.stop)
+    seeds, jobs = arguments.seeds, max(arguments.jobs, 1)
+    if arguments.mutant is not None:
+        return run_mutant(arguments.mutant, ["--seeds", str(seeds), "--first", str(first), "--jobs", str(jobs)])
+    cases = read_cases(arguments.cases) if arguments.cases is not None else []
+    told = f" and {len(cases)} cases" if cases else ""
+    sys.stdout.write(f"{seeds} worlds from seed {first}{told} on {jobs} processes\n")
+    return Campaign([*cases, *range(first, first + seeds)], jobs, stop=arguments.stop).run()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -41,9 +58,24 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--first", type=whole_number, help="the first seed; default: a fresh one")
     parser.add_argument("--jobs", type=whole_number, default=min(2, os.cpu_count() or 1), help="processes; default 2")
     parser.add_argument("--stop", action="store_true", help="stop at the first violation")
+    parser.add_argument("--cases", type=Path, metavar="FILE", help="seeds that found something once: play them too")
+    parser.add_argument("--mutant", type=Path, metavar="FILE", help="a patch: play on a copy of the tree with it")
     parser.add_argument("--seed", type=whole_number, help="play this one alone")
     parser.add_argument("--trace", action="store_true", help="with --seed: tell everything that happens")
     return parser
+
+
+def read_cases(path: Path) -> list[int]:
+    """The seeds of a file of cases: one to a line, with what it found after it. Raises UserError."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise UserError(f"--cases {path}: {error.strerror}", BAD_INPUT) from error
+    firsts = [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
+    for first in firsts:
+        if not first.isdecimal():
+            raise UserError(f"--cases {path}: {first!r} is no seed: begin each line with a number", BAD_INPUT)
+    return [int(first) for first in firsts]
 
 
 def show(seed: int, *, trace: bool) -> int:
@@ -54,37 +86,71 @@ def show(seed: int, *, trace: bool) -> int:
     for violation in outcome.violations:
         sys.stdout.write(f"violation  {violation}\n")
     sys.stdout.write(
-        f"seed {seed}: {outcome.pods} pods, {outcome.nodes} nodes, {outcome.hours:.2f} h, "
-        f"violations {len(outcome.violations)}, trace_hash {outcome.digest}\n"
+        f"seed {seed}: {outcome.pods} pods, {outcome.grown} VMs grown, {outcome.retired} retired, "
+        f"{outcome.hours:.2f} h, violations {len(outcome.violations)}, trace_hash {outcome.digest}\n"
     )
     return VIOLATIONS if outcome.violations else DONE
 
 
-def campaign(first: int, seeds: int, jobs: int, *, stop: bool = False) -> int:
+class Campaign:
     """Many worlds; the last line is the figure."""
-    began, shown = time.monotonic(), time.monotonic()
-    probes: Counter[str] = Counter()
-    nodes: list[int] = []
-    broken: list[Outcome] = []
-    for outcome in outcomes(range(first, first + seeds), jobs):
-        probes.update(outcome.probes)
-        nodes.append(outcome.nodes)
-        if outcome.violations:
-            broken.append(outcome)
-            sys.stdout.writelines(f"{line}\n" for line in report(outcome))
-            if stop:
+
+    def __init__(self, seeds: Sequence[int], jobs: int, *, stop: bool) -> None:
+        self._seeds, self._jobs, self._stop = seeds, jobs, stop
+        self._began = self._told = time.monotonic()
+        self._probes: Counter[str] = Counter()
+        self._played: list[Outcome] = []
+        self._broken = 0
+
+    def run(self) -> int:
+        """Play them all, or up to the first violation."""
+        for outcome in outcomes(self._seeds, self._jobs):
+            self._note(outcome)
+            if outcome.violations and self._stop:
                 break
-        if (now := time.monotonic()) - shown >= LINE_EVERY:
-            shown = now
-            sys.stdout.write(f"{len(nodes)} of {seeds} worlds in {now - began:.0f} s, {len(broken)} broken\n")
-        sys.stdout.flush()
-    sys.stdout.writelines(f"probe  {name}: {count}\n" for name, count in sorted(probes.items()))
-    median = sorted(nodes)[len(nodes) // 2] if nodes else 0
-    sys.stdout.write(
-        f"{len(nodes)} worlds from seed {first}: {len(broken)} with violations, median nodes {median}, "
-        f"{time.monotonic() - began:.0f} s\n"
-    )
-    return VIOLATIONS if broken else DONE
+            self._progress()
+        missed = self._missed() if len(self._played) >= ENOUGH else []
+        sys.stdout.writelines(f"probe  {name}: {count}\n" for name, count in sorted(self._probes.items()))
+        sys.stdout.writelines(f"missed: {line}\n" for line in missed)
+        sys.stdout.write(f"{self._figure()}\n")
+        return VIOLATIONS if self._broken or missed else DONE
+
+    def _note(self, outcome: Outcome) -> None:
+        self._probes.update(outcome.probes)
+        self._played.append(outcome)
+        if outcome.violations:
+            self._broken += 1
+            sys.stdout.writelines(f"{line}\n" for line in report(outcome))
+            sys.stdout.flush()
+
+    def _progress(self) -> None:
+        if (now := time.monotonic()) - self._told >= LINE_EVERY:
+            self._told = now
+            done, all_ = len(self._played), len(self._seeds)
+            sys.stdout.write(f"{done} of {all_} worlds in {now - self._began:.0f} s, {self._broken} broken\n")
+            sys.stdout.flush()
+
+    def _missed(self) -> list[str]:
+        """What a campaign of this size must have seen, and has not."""
+        pods, nodes = self._medians()
+        found = [f"no world reached {name!r}" for name in never_reached(self._probes)]
+        if pods < MEDIAN_PODS or nodes < MEDIAN_NODES:
+            found.append(f"the median world grows and retires {nodes} nodes for {pods} pods")
+        return found
+
+    def _medians(self) -> tuple[int, int]:
+        if not self._played:
+            return 0, 0
+        nodes = [min(outcome.grown, outcome.retired) for outcome in self._played]
+        return median_low([outcome.pods for outcome in self._played]), median_low(nodes)
+
+    def _figure(self) -> str:
+        pods, nodes = self._medians()
+        took = time.monotonic() - self._began
+        return (
+            f"{len(self._played)} worlds, {self._broken} with violations; the median one grew and retired {nodes} nodes"
+            f" for {pods} pods; {took:.0f} s"
+        )
 
 
 def report(outcome: Outcome) -> Iterator[str]:
@@ -93,13 +159,13 @@ def report(outcome: Outcome) -> Iterator[str]:
         yield f"seed {outcome.seed}: {violation}"
     if len(outcome.violations) > SHOWN:
         yield f"seed {outcome.seed}: and {len(outcome.violations) - SHOWN} more"
-    yield f"seed {outcome.seed}: replay with  .venv/bin/python -m local.simulation --seed {outcome.seed} --trace"
+    yield f"seed {outcome.seed}: play it again with  make sim SEED={outcome.seed} ARGS=--trace"
 
 
 def outcomes(seeds: Sequence[int], jobs: int) -> Iterator[Outcome]:
     """Each seed's outcome, in order; side by side on `jobs` processes."""
-    gc.freeze()
     if jobs <= 1:
+        _seldom_collect()
         yield from map(outcome_of, seeds)
         return
     with multiprocessing.get_context("fork").Pool(jobs, initializer=_seldom_collect) as pool:
@@ -115,8 +181,9 @@ def outcome_of(seed: int) -> Outcome:
 
 
 def _seldom_collect() -> None:
+    """A world is garbage as a whole when it is over; looking for cycles in it meanwhile finds nothing."""
     gc.freeze()
-    gc.set_threshold(20_000, 20, 100)
+    gc.set_threshold(50_000, 20, 100)
 
 
 def _tell(seconds: float, kind: str, facts: tuple[str | bytes, ...]) -> None:

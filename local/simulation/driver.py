@@ -52,7 +52,7 @@ PLENTY = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a world. `hours` are virtual; `pods` and `nodes` count all there ever were."""
+    """What became of a world. `hours` are virtual; `pods`, and VMs `grown` and `retired`, count all there ever were."""
 
     seed: int
     digest: str
@@ -60,7 +60,8 @@ class Outcome:
     probes: Counter[str] = field(default_factory=Counter)
     hours: float = 0.0
     pods: int = 0
-    nodes: int = 0
+    grown: int = 0
+    retired: int = 0
 
 
 def play(world: World, listen: Callable[[float, str, tuple[str | bytes, ...]], None] | None = None) -> Outcome:
@@ -290,6 +291,9 @@ class Run:
     def _note(self, *violations: str) -> None:
         self._found.update(dict.fromkeys(violations))
 
+    def _on_fault(self, kind: str) -> None:
+        self.probes[kind] += 1
+
     def _on_instance_end(self, instance: Instance) -> None:
         self.probes[f"ended {instance.name}"] += 1
         if self._replays.random() < self.world.replayed:
@@ -313,6 +317,8 @@ class Run:
     def _outcome(self) -> Outcome:
         stand_ins = self.system.stand_ins
         self.probes.update(stand_ins.probes())
+        refused = sum(bool(eviction.refusal) for eviction in stand_ins.cluster.truth.evictions)
+        self.probes["eviction refused by a budget"] += refused
         return Outcome(
             self.world.seed,
             self.system.chronicle.digest,
@@ -320,5 +326,6 @@ class Run:
             self.probes,
             self._seconds() / 3600,
             len(stand_ins.sizes.by_uid),
-            len(stand_ins.cluster.truth.nodes),
+            len(stand_ins.arm.truth.vms),
+            sum(vm.deleted_at is not None for vm in stand_ins.arm.truth.vms),
         )
