@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from functions.durable import Json, Registry
-from functions.nodes import path_of
+from functions.nodes import is_cordoned, path_of
 from functions.outcomes import LOG, tell
 from functions.world import World, may_grow
 from shared.adapters.errors import NotFound, Refused, Rejected, RetryLater
@@ -64,19 +64,20 @@ def place_of_taint(node: Json) -> int | None:
 
 def _lifting(node: str, uid: str, place: int) -> JsonPatch:
     taint = f"/spec/taints/{place}"
-    guards = [_test("/metadata/uid", uid), _test(f"{taint}/key", STARTING_TAINT)]
+    guards = [_test("/metadata/uid", uid), _test(f"{taint}/key", STARTING_TAINT), _test("/spec/unschedulable", None)]
     return JsonPatch(path_of(node), [*guards, {"op": "remove", "path": taint}])
 
 
 def _found_again(api: ClusterApi, name: str, uid: str) -> tuple[str, str, int] | None:
     """The node with the place of its taint now, for a second try: others have written to its list, or the server was
-    busy. None when there is nothing to lift."""
+    busy. None when there is nothing to lift, or the node is cordoned: whoever did that is not done with it."""
     try:
         node = api.get(path_of(name))
     except NotFound:
         return None
     place = place_of_taint(node)
-    return None if place is None or node["metadata"].get("uid") != uid else (name, uid, place)
+    meant = node["metadata"].get("uid") == uid and not is_cordoned(node)
+    return None if place is None or not meant else (name, uid, place)
 
 
 def _nominate(api: ClusterApi, guests: list[tuple[str, Json]]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from functions.durable import Json
-from functions.nodes import holder_of, is_ready, provider_id, ready_since
+from functions.nodes import holder_of, is_cordoned, is_ready, provider_id, ready_since
 from functions.opening import place_of_taint
 from functions.outcomes import tell
 from functions.pools import GOING, unjoined
@@ -320,7 +320,8 @@ class Survey:
         return [
             {"node": node["metadata"]["name"], "uid": node["metadata"].get("uid", ""), "taint": place}
             for node in found
-            if (place := place_of_taint(node)) is not None
+            if not is_cordoned(node)
+            and (place := place_of_taint(node)) is not None
             and (since := ready_since(node)) is not None
             and self.now - since > OPENING_OVERDUE
         ]

@@ -161,3 +161,15 @@ def test_a_run_with_the_taint_ends_as_it_should_even_if_every_activity_runs_twic
     stage.finish("small")
     stage.idle(seconds=900)
     assert stage.nodes() == []
+
+
+def test_a_node_that_an_administrator_cordoned_stays_closed_until_it_is_uncordoned() -> None:
+    stage = grown(tainted(timers=True))
+    first = stage.nodes()[0]["metadata"]["name"]
+    stage.say(NODE_JOINED, seconds=0.0)  # the plan that opens it was made before
+    stage.api.patch(f"/api/v1/nodes/{first}", {"spec": {"unschedulable": True}})
+    stage.run(900)
+    assert closed(stage) == [first]
+    stage.api.patch(f"/api/v1/nodes/{first}", {"spec": {"unschedulable": None}})
+    stage.run(600)
+    assert first not in closed(stage)
