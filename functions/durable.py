@@ -7,7 +7,7 @@ the SDK changes its model, this module changes, and nothing else does.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
 import azure.durable_functions as df
@@ -80,8 +80,26 @@ class Starter(Protocol):
         """Start an instance. Raises a bare Exception when the id is running already."""
         ...
 
-    async def get_status(self, instance_id: str, show_history: bool = False) -> Untyped:
+    async def get_status(self, instance_id: str, show_history: bool = False, *, show_input: bool = False) -> Untyped:
         """Falsy for an unknown instance."""
+        ...
+
+    async def get_status_by(
+        self,
+        created_time_from: datetime | None = None,
+        created_time_to: datetime | None = None,
+        runtime_status: list[Untyped] | None = None,
+    ) -> list[Untyped]:
+        """The instances that match."""
+        ...
+
+    async def purge_instance_history_by(
+        self,
+        created_time_from: datetime | None = None,
+        created_time_to: datetime | None = None,
+        runtime_status: list[Untyped] | None = None,
+    ) -> Untyped:
+        """Forget the instances that match; `created_time_from` must be given."""
         ...
 
     async def read_entity_state(self, entity: Untyped, /) -> Untyped:
@@ -218,3 +236,27 @@ async def cluster_saga_runs(client: Starter, op: str) -> bool:
 def is_running(status: Untyped) -> bool:
     """Whether a status answer stands for an instance that is not over."""
     return bool(status) and status.runtime_status is not None and status.runtime_status.name in RUNNING
+
+
+_ENDED = tuple(df.OrchestrationRuntimeStatus[name] for name in ("Completed", "Failed", "Terminated", "Canceled"))
+_UNDER_WAY = tuple(df.OrchestrationRuntimeStatus[name] for name in ("Running", "Pending", "ContinuedAsNew"))
+_BEGINNING = timedelta(days=400)  # before which nothing is looked for: the purge's filter needs a beginning
+
+
+async def purged(client: Starter, before: datetime) -> int:
+    """Forget the ended instances that were created before this time; how many there were."""
+    result = await client.purge_instance_history_by(before - _BEGINNING, before, list(_ENDED))
+    return int(result.instances_deleted)
+
+
+async def running_since_before(client: Starter, before: datetime) -> list[Untyped]:
+    """The orchestrations that were created before this time and are not over; no entities, which never are."""
+    found = await client.get_status_by(before - _BEGINNING, before, list(_UNDER_WAY))
+    return [status for status in found if status.instance_id and not status.instance_id.startswith("@")]
+
+
+async def input_of(client: Starter, instance_id: str) -> Json:
+    """What an instance was started with; {} when that is no object."""
+    status = await client.get_status(instance_id, show_input=True)
+    given = status.input_ if status else None
+    return given if isinstance(given, dict) else {}

@@ -7,22 +7,27 @@ from datetime import timedelta
 import azure.functions as func
 
 from functions.durable import Json, Orchestration, Registry, Starter, Steps, cluster_saga_runs, is_running, start_event
+from functions.housekeeping import keep_house
 from functions.nodes import is_ready, provider_id
 from functions.outcomes import LOG, tell
 from functions.retiring import COOLDOWN
-from functions.survey import Survey, is_rare_sweep, sweep_leftovers
-from functions.waiting import attempt, ledger, once
-from functions.world import World, may_retire
+from functions.survey import Survey, is_rare_sweep
+from functions.waiting import attempt, draw, ledger, once
+from functions.world import World, budget_key, may_grow, may_retire
 from shared.adapters.errors import NotFound, StaleWrite
 from shared.model import Mode
 
 SCHEDULE = "0 */5 * * * *"
 STUCK_AFTER = timedelta(minutes=30)
+SWEEP_REQUESTS = 4  # of ARM, for a cluster in order; what else is found draws for itself
+_FOUND = ("failures", "starts", "ghosts", "suspects", "closed")
 
 
 def reconcile(context: Orchestration) -> Steps[Json]:
-    """{cluster}: tidy the ledger, look at everything, start what is missing, mend what is broken."""
+    """{cluster, budgets, why}: tidy the ledger, look at everything, start what is missing, mend what is broken."""
     order = context.get_input()
+    for budget in order.get("budgets", ()):
+        yield from draw(context, {"budget": budget}, SWEEP_REQUESTS, urgent=False)
     tidied = yield from ledger(context, order, "tidy")
     found = yield from attempt(context, "survey", order, view=tidied["view"])
     if not found["ok"]:
@@ -39,7 +44,10 @@ def reconcile(context: Orchestration) -> Steps[Json]:
         yield from once(context, "open_anyway", {"cluster": order["cluster"], "nodes": found["closed"]})
     if found["suspects"]:
         yield context.call_sub_orchestrator("mend_nodes", {**order, "suspects": found["suspects"]})
-    return {name: len(found[name]) for name in ("failures", "starts", "ghosts", "suspects", "closed")} | {"ok": True}
+    if found["rare"]:
+        yield from attempt(context, "sweep_leftovers", order)
+        yield from attempt(context, "expire_blobs", order, snapshot=found["snapshot"])
+    return {name: len(found[name]) for name in _FOUND} | {"ok": True}
 
 
 def mend_nodes(context: Orchestration) -> Steps[Json]:
@@ -58,12 +66,11 @@ def mend_nodes(context: Orchestration) -> Steps[Json]:
 def survey(world: World, order: Json) -> Json:
     """What is wrong with the cluster, if anything."""
     if world.written(order["cluster"]).mode is Mode.PAUSED:
-        return {"failures": [], "starts": [], "ghosts": [], "suspects": [], "lost": {}, "closed": []}
+        return {**dict.fromkeys(_FOUND, ()), "lost": {}, "rare": False}
     config = world.config(order["cluster"])
     look = Survey(world, config, order)
-    if is_rare_sweep(look.now) and config.mode is not Mode.PAUSED:
-        sweep_leftovers(world, config, look.now)
-    return look.run()
+    rare = is_rare_sweep(look.now) and config.mode is not Mode.PAUSED
+    return {**look.run(), "rare": rare, "snapshot": look.view["snapshot"]}
 
 
 def bury_node(world: World, order: Json) -> Json:
@@ -108,7 +115,13 @@ async def _start_sweep(world: World, client: Starter, cluster: str) -> None:
         if now - status.created_time < STUCK_AFTER:
             return
         instance_id = f"{instance_id}:{now:%Y%m%dT%H%M}"
-    await client.start_new("reconcile", instance_id, {"cluster": cluster})
+    await client.start_new("reconcile", instance_id, {"cluster": cluster, "budgets": _budgets(world, cluster)})
+
+
+def _budgets(world: World, cluster: str) -> list[str]:
+    """Whose requests a sweep of the cluster uses."""
+    acting = (pool for pool in world.config(cluster).pools if pool.azure and may_grow(pool))
+    return sorted({budget_key(pool) for pool in acting})
 
 
 def registry(world: World) -> Registry:
@@ -123,6 +136,7 @@ def registry(world: World) -> Registry:
         if timer.past_due:
             tell("sweep is late")
         await sweep_all(world, client)
+        await keep_house(world, client, world.services.clock())
 
     made = Registry()
     made.orchestrator(reconcile, mend_nodes)

@@ -6,6 +6,7 @@ import azure.functions as func
 import orjson
 
 from functions.durable import Json, Registry, Starter, cluster_entity
+from functions.housekeeping import REPORTED
 from functions.planning import LATEST
 from functions.world import World
 from shared.adapters.errors import NotFound, OutsideError
@@ -32,6 +33,7 @@ async def status_of(world: World, cluster: str, client: Starter) -> Json:
         "cooling": view["cooling"],
         "locks": view["locks"],
         "pauses": world.pauses(cluster),
+        "stuck": world.document_or(cluster, REPORTED, {"stuck": []})["stuck"],
     }
 
 

@@ -13,9 +13,9 @@ from functions.outcomes import tell
 from functions.pools import GOING, unjoined
 from functions.wishes import operation_id
 from functions.world import World, budget_key, may_grow, may_retire
-from shared.adapters.errors import NotFound, Refused, StaleWrite
+from shared.adapters.errors import NotFound, Refused
 from shared.adapters.pod_groups import pod_groups_of
-from shared.adapters.protocols import ClusterApi, Instance, Leftover
+from shared.adapters.protocols import ClusterApi, Instance
 from shared.model import Config, Mode, Pool, PoolKind, Priority, Snapshot
 from shared.provider_id import parse, pool_of
 from shared.reading.pods import is_pending_candidate, is_terminal, owner_kind
@@ -29,7 +29,6 @@ from shared.state.ledger import ARRIVING, failure_entry, moment, stamp
 
 PENDING_TOO_LONG = timedelta(seconds=60)  # the exporter's debounce and Event Grid's first retry are over by then
 SAGA_OVERDUE = timedelta(minutes=10)  # a retirement younger than this is not asked after
-LEFTOVER_AGE = timedelta(minutes=30)
 RARELY = timedelta(minutes=30)  # two ARM lists: leftovers are looked for in one sweep of six
 SWEEP = timedelta(minutes=5)
 OPENING_OVERDUE = timedelta(minutes=2)  # a plan opens a node within seconds of its being complete
@@ -37,7 +36,6 @@ MOST_REPAIRS = 8  # per kind and sweep
 MOST_OPENED = 100  # nodes per sweep
 MOST_LOST = 100  # instances per growth and sweep
 IDLE = "idle.json"
-LEFTOVERS = "leftovers.json"
 _MIRROR = "kubernetes.io/config.mirror"
 
 
@@ -346,35 +344,3 @@ def _goes_with_node(pod: Json) -> bool:
 
 def _created(item: Json) -> datetime:
     return datetime.fromisoformat(item["metadata"]["creationTimestamp"])
-
-
-def sweep_leftovers(world: World, config: Config, now: datetime) -> int:
-    """Delete NICs and OS disks that nothing holds, in two sweeps: only what was free last time too, and is old."""
-    pools = [pool for pool in config.pools if may_retire(pool) and pool.kind is not PoolKind.AKS]
-    before = set(world.document_or(config.cluster, LEFTOVERS, {"free": []})["free"])
-    free: list[str] = []
-    deleted = 0
-    for pool in pools:
-        for left in world.compute_of(pool).leftovers([pool]):
-            if left.attached:
-                continue
-            if left.resource_id in before and _is_old(left, now):
-                deleted += _delete_leftover(world, pool, left)
-            else:
-                free.append(left.resource_id)
-    if set(free) != before:
-        world.put_document(config.cluster, LEFTOVERS, {"free": free})
-    return deleted
-
-
-def _is_old(left: Leftover, now: datetime) -> bool:
-    return left.created_at is None or now - left.created_at > LEFTOVER_AGE
-
-
-def _delete_leftover(world: World, pool: Pool, left: Leftover) -> int:
-    try:
-        world.compute_of(pool).delete_leftover(left)
-    except StaleWrite:
-        return 0
-    tell("leftover deleted", pool=pool.name, resource=left.resource_id)
-    return 1

@@ -7,6 +7,8 @@ suite (tests/blobs).
 from __future__ import annotations
 
 import re
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from urllib.parse import quote
 from xml.sax.saxutils import unescape
 
@@ -18,8 +20,9 @@ from shared.adapters.errors import NotFound, RetryLater, StaleWrite
 from shared.adapters.protocols import Blob
 
 Names = list[str]  # inside the class, `list` is its own method
+Listed = list[tuple[str, str]]
 _MISSING_CONTAINER = "ContainerNotFound"
-_NAME = re.compile(r"<Name>(.*?)</Name>")
+_ITEM = re.compile(r"<Name>(.*?)</Name>.*?<Last-Modified>(.*?)</Last-Modified>")
 _MARKER = re.compile(r"<NextMarker>(.*?)</NextMarker>")
 _CODE = "x-ms-error-code"
 
@@ -63,7 +66,15 @@ class DirectBlobStore:
 
     def list(self, container: str, prefix: str = "") -> Names:
         """See `BlobStore.list`."""
-        names: Names = []
+        return [name for name, _ in self._listed(container, prefix)]
+
+    def older(self, container: str, prefix: str, before: datetime) -> Names:
+        """See `BlobStore.older`."""
+        return [name for name, modified in self._listed(container, prefix) if parsedate_to_datetime(modified) < before]
+
+    def _listed(self, container: str, prefix: str) -> Listed:
+        """Names, and when they were written."""
+        found: Listed = []
         query = {"restype": "container", "comp": "list", "prefix": prefix}
         while True:
             try:
@@ -71,10 +82,10 @@ class DirectBlobStore:
             except NotFound:
                 return []
             page = answer.body.decode()
-            names += map(unescape, _NAME.findall(page))
+            found += [(unescape(name), modified) for name, modified in _ITEM.findall(page)]
             marker = _MARKER.search(page)
             if marker is None or not marker[1]:
-                return names
+                return found
             query["marker"] = unescape(marker[1])
 
     def _done(

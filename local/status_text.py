@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from functions.housekeeping import REMEDY
 from functions.pausing import WHOLE
 from shared.names import CONFIG_CONTAINER, DEAD_LETTER_CONTAINER
 
@@ -37,6 +38,7 @@ def _cluster(name: str, cluster: Json) -> Iterator[str]:
         yield from (f"    {problem}" for problem in cluster["config_problems"])
     yield from (f"  {line}" for line in _plan(cluster["plan"]))
     yield from (f"  {line}" for line in _under_way(cluster))
+    yield from (f"  {line}" for line in _stuck(cluster))
     yield from (f"  {line}" for line in _staying(cluster))
     yield from (f"  {line}" for line in _few("refusals", _refusals(cluster["failures"])))
 
@@ -107,6 +109,11 @@ def _under_way(cluster: Json) -> Iterator[str]:
     yield from _few("retirements", leaving)
     if not (cluster["growths"] or cluster["retirements"]):
         yield "nothing is under way"
+
+
+def _stuck(cluster: Json) -> Iterator[str]:
+    for one in cluster.get("stuck", ()):
+        yield f"runs for too long: orchestration {one['id']} ({one['name']}), since {at(one['since'])}; {REMEDY}"
 
 
 def _staying(cluster: Json) -> Iterator[str]:

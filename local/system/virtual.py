@@ -49,7 +49,7 @@ LOOK_DELAY = 0.1  # seconds from a change in the cluster until the exporter look
 TIDY_EVERY = timedelta(hours=1)
 KEPT = timedelta(hours=2)  # finished orchestrations and the blobs they were told by
 SWEEP = "reconcile"
-_LASTING = frozenset({"last-good.yaml", "latest.json", "pauses.json", "idle.json", "leftovers.json"})
+_LASTING = frozenset({"last-good.yaml", "latest.json", "pauses.json", "idle.json", "leftovers.json", "stuck.json"})
 _WATCHED = {
     POD: PODS_PATH,
     NODE: NODES_PATH,

@@ -87,15 +87,25 @@ def belongs(body: Json, pool: Pool) -> bool:
 
 
 def leftover_of(body: Json, kind: str, pools: Iterable[Pool]) -> Leftover | None:
-    """A NIC or OS disk of these pools; None for anything else, above all for whatever holds somebody's data."""
+    """A NIC, OS disk or data disk that these pools' VMs were made with; None for anything else, above all for whatever
+    holds somebody's data: a data disk must bear the tag of the operation that made it with its VM, and none of CSI."""
     tags: Mapping[str, str] = body.get("tags") or {}
     properties = body.get("properties", {})
-    if any(name.startswith(_CSI_TAG) for name in tags) or (kind == "disk" and not properties.get("osType")):
+    if any(name.startswith(_CSI_TAG) for name in tags):
+        return None
+    if kind == "disk" and not properties.get("osType") and not (tags.get(OPERATION_TAG) and tags.get(CLUSTER_TAG)):
         return None
     if not any(_made_for(str(body["name"]), tags, pool) for pool in pools):
         return None
-    holder = body.get("managedBy") if kind == "disk" else (properties.get("virtualMachine") or {}).get("id")
+    holder = _disk_holder(body) if kind == "disk" else (properties.get("virtualMachine") or {}).get("id")
     return Leftover(str(body["id"]), kind, str(holder or ""), _time(properties.get("timeCreated")), tags)
+
+
+def _disk_holder(body: Json) -> str:
+    """Who holds a disk: a VM, several of them, or an export that goes on (diskState ActiveSAS, for instance)."""
+    holders = [body.get("managedBy"), *(body.get("managedByExtended") or ())]
+    state = str(body.get("properties", {}).get("diskState") or "Unattached")
+    return next((str(holder) for holder in holders if holder), "" if state == "Unattached" else f"diskState {state}")
 
 
 def vm_body(pool: Pool, name: str, zone: str, tags: Mapping[str, str], template: Json) -> Json:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,14 @@ class AzureBlobStore:
         except NotFound:
             return []
 
+    def older(self, container: str, prefix: str, before: datetime) -> Names:
+        """See `BlobStore.older`."""
+        try:
+            with translated(f"listing blobs of {container}"):
+                return self._retrying(self._old_names, container, prefix, before)
+        except NotFound:
+            return []
+
     def _download(self, container: str, name: str, **guard: Any) -> Blob:  # noqa: ANN401 - the SDK's own keywords
         stream = self._blob(container, name).download_blob(**guard)
         data: bytes = stream.readall()
@@ -126,6 +135,10 @@ class AzureBlobStore:
 
     def _names(self, container: str, prefix: str) -> Names:
         return list(self._container(container).list_blob_names(name_starts_with=prefix or None))
+
+    def _old_names(self, container: str, prefix: str, before: datetime) -> Names:
+        found = self._container(container).list_blobs(name_starts_with=prefix or None)
+        return [str(blob.name) for blob in found if blob.last_modified < before]
 
     def _create_container(self, name: str) -> None:
         try:

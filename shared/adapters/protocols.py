@@ -132,7 +132,8 @@ class Compute(Protocol):
         ...
 
     def leftovers(self, pools: Sequence[Pool]) -> list[Leftover]:
-        """NICs and OS disks of these pools' VMs (by our tags, or by the names of our scale sets), with what holds them.
+        """NICs, OS disks and data disks that these pools' VMs were made with (by our tags, or by the names of our scale
+        sets; data disks by the tag of the operation alone), with what holds them.
 
         A persistent volume's disk never appears here.
         """
@@ -214,6 +215,9 @@ class Blob:
     etag: str
 
 
+Names = list[str]  # within the class, `list` is its method
+
+
 class BlobStore(Protocol):
     """Blobs of the app's storage account. A missing container is made on the first write."""
 
@@ -235,6 +239,10 @@ class BlobStore(Protocol):
 
     def list(self, container: str, prefix: str = "") -> list[str]:
         """Names in order; a missing container is empty."""
+        ...
+
+    def older(self, container: str, prefix: str, before: datetime) -> Names:
+        """The names below `prefix` that were last written before this time, in order."""
         ...
 
 

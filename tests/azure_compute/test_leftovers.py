@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import orjson
 import pytest
@@ -35,10 +36,33 @@ def test_only_os_disks_named_after_our_own_vms_are_ours(name: str, of: Pool, our
     assert (leftover_of(body, "disk", [of]) is not None) == ours
 
 
-def test_a_data_disk_is_never_a_leftover_even_with_our_tags() -> None:
+def test_a_data_disk_is_a_leftover_only_by_the_tag_of_the_operation_that_made_it_with_its_vm() -> None:
     tags = {"sluice-cluster": "training", "sluice-pool": "gpu"}
     body = {"id": "/x/d", "name": f"gpu_gpu_0_OsDisk_1_{HEX}", "tags": tags, "properties": {}}
     assert leftover_of(body, "disk", [GPU]) is None
+    body["tags"] = {**tags, "sluice-operation": "0a1b2c3d4e"}
+    assert leftover_of(body, "disk", [GPU]) is not None
+    body["tags"] = {**tags, "sluice-operation": "0a1b2c3d4e", "kubernetes.io-created-for-pv-name": "pv-1"}
+    assert leftover_of(body, "disk", [GPU]) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "held"),
+    [
+        ({"properties": {"diskState": "Unattached"}}, False),
+        ({"properties": {}}, False),
+        ({"managedBy": "/x/vm", "properties": {"diskState": "Attached"}}, True),
+        ({"managedByExtended": ["/x/vm"], "properties": {"diskState": "Unattached"}}, True),
+        ({"properties": {"diskState": "ActiveSAS"}}, True),
+        ({"properties": {"diskState": "Reserved"}}, True),
+    ],
+)
+def test_a_disk_that_is_exported_or_shared_is_held(body: dict[str, Any], held: bool) -> None:
+    tags = {"sluice-cluster": "training", "sluice-pool": "gpu"}
+    properties = {**body["properties"], "osType": "Linux"}
+    found = leftover_of({"id": "/x/d", "name": "d", "tags": tags, **body, "properties": properties}, "disk", [GPU])
+    assert found is not None
+    assert bool(found.attached) is held
 
 
 @pytest.mark.parametrize("kind", ["nic", "disk"])

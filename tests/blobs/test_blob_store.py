@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +169,12 @@ def test_other_verbs_have_their_answers(method: str, path: str, status: int) -> 
     account.handle(Request.of("PUT", "/c?restype=container"))
     account.handle(Request.of("PUT", "/c/x", {}, b"1"))
     assert account.handle(Request.of(method, path)).status == status
+
+
+def test_old_blobs_are_found_by_when_they_were_written(store: BlobStore) -> None:
+    written = VirtualTimeline().now()
+    for name in ("b/1 & 2", "b/0", "a"):
+        store.put("plans-a", name, b"1")
+    assert store.older("plans-a", "b/", written + timedelta(seconds=1)) == ["b/0", "b/1 & 2"]
+    assert store.older("plans-a", "b/", written) == []
+    assert store.older("not-there", "", written + timedelta(days=1)) == []
