@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functions import (
     admission,
+    agent_pools,
     drains,
     entities,
     evictions,
@@ -40,6 +41,7 @@ def create_app(services: Services) -> Untyped:
             sagas.registry(),
             operations.registry(world),
             pools.registry(world),
+            agent_pools.registry(world),
             retirement_steps.registry(world),
             drains.registry(world),
             removals.registry(world),

@@ -33,7 +33,7 @@ def grow_pool(context: Orchestration) -> Steps[Json]:
         operation = yield from _asked(context, order)
         if operation is None:
             return no("obsolete", "the growth is over already, or its pool stayed locked")
-        context.continue_as_new({**order, "operation": operation})
+        context.continue_as_new({**order, "asked": operation.get("since", order["asked"]), "operation": operation})
         return {}
     seen: Json = yield context.call_sub_orchestrator("look_at_growth", order)
     if not seen["ok"] and seen["kind"] in AGAIN:
@@ -44,6 +44,9 @@ def grow_pool(context: Orchestration) -> Steps[Json]:
 def _asked(context: Orchestration, order: Json) -> Steps[Json | None]:
     """How Azure's operation ended; None when there was nothing (more) to ask for."""
     yield from draw(context, order, GROWTH_REQUESTS)
+    if order["kind"] == "aks":
+        ended: Json | None = yield context.call_sub_orchestrator("ask_agent_pool", order)
+        return ended
     locked = yield from lock(context, order)
     if not locked["granted"] or not _is_open(locked):
         yield from unlock(context, order)
@@ -167,6 +170,9 @@ def _concluded(context: Orchestration, order: Json, seen: Json) -> Steps[Json]:
 def undo_growth(context: Orchestration) -> Steps[Json]:
     """{cluster, pool, op, kind, budget, failed}: delete what failed, by id; give back capacity without an instance."""
     order = context.get_input()
+    if order["kind"] == "aks":
+        carried = order.get("operation", {}).get("carried")  # who asked for it clears up
+        return {"ok": True} if carried else (yield context.call_sub_orchestrator("clear_agent_pool", order))
     if order["failed"]:
         locked = yield from lock(context, order)
         if not locked["granted"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate
 
@@ -95,7 +96,7 @@ def delete_instances(world: World, order: Json) -> Json:
     compute = world.compute_of(pool)
     listed = [each for each in compute.instances(pool) if each.instance_id in order["failed"]]
     nodes, _ = world.api(order["cluster"]).list("/api/v1/nodes")
-    doomed = [each for each in listed if _is_useless(each, nodes)]
+    doomed = [each for each in listed if useless(each, nodes)]
     if not doomed:
         return {"token": ""}
     deletion = begin_deletion(compute, pool, doomed)
@@ -151,7 +152,7 @@ def _failures(pool: Pool, order: Json, failed: list[Instance], good: int) -> Jso
     return {"failures": entries[:8], "again": True}
 
 
-def _is_useless(instance: Instance, nodes: list[Json]) -> bool:
+def useless(instance: Instance, nodes: Sequence[Json]) -> bool:
     """One without a node; or a failed one whose node is not Ready. What Azure calls failed may work all the same (an
     extension that could not be installed), and pods may run there; on a deallocated one nothing does, whatever its Node
     still says. A node that an administrator cordoned is left alone."""

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functions.outcomes import Json, tell
 from functions.world import World, budget_key, may_grow
 from shared.adapters.errors import OutsideError, Throttled
-from shared.model import Config, Pool, PoolKind, Snapshot, Usage
+from shared.model import Config, Pool, Snapshot, Usage
 from shared.planning.quota import FRESH, SHORT, age_of, known_usages, refuses, usages_document
 
 DONE = "quotas_read"  # in an order: there is nobody to ask
@@ -66,7 +66,7 @@ def _known_of(world: World, config: Config, key: str, view: Json, now: datetime)
 
 def _regions(config: Config) -> dict[str, Pool]:
     """A pool of each subscription and region in which nodes may be bought."""
-    acting = [pool for pool in config.pools if may_grow(pool) and pool.azure and pool.kind is not PoolKind.AKS]
+    acting = [pool for pool in config.pools if may_grow(pool) and pool.azure]
     return {budget_key(pool): pool for pool in reversed(acting)}
 
 

@@ -15,7 +15,7 @@ from functions.wishes import operation_id
 from functions.world import World, budget_key, may_grow, may_retire
 from shared.adapters.errors import NotFound, Refused
 from shared.adapters.pod_groups import pod_groups_of
-from shared.adapters.protocols import ClusterApi, Instance
+from shared.adapters.protocols import ClusterApi, Instance, ScaleSet
 from shared.model import Config, Mode, Pool, PoolKind, Priority, Snapshot
 from shared.provider_id import parse, pool_of
 from shared.reading.pods import is_pending_candidate, is_terminal, owner_kind
@@ -23,7 +23,7 @@ from shared.reading.projection import project, storage_seen
 from shared.reading.storage import Kind
 from shared.reading.volumes import uses_claims
 from shared.state.bulk import unpack
-from shared.state.failures import NEVER_JOINED, failure_memory
+from shared.state.failures import NEVER_JOINED, POOL_UNFIT, failure_memory
 from shared.state.instances import key_of
 from shared.state.ledger import ARRIVING, failure_entry, moment, stamp
 
@@ -136,23 +136,26 @@ class Survey:
         }
 
     def _acting(self) -> list[Pool]:
-        return [pool for pool in self.config.pools if may_grow(pool) and pool.kind is not PoolKind.AKS]
+        return [pool for pool in self.config.pools if may_grow(pool)]
 
     def _pools_to_inspect(self) -> Iterable[Pool]:
         """Those whose machines and nodes do not add up; a scale set of as many VMs as Ready nodes is in order."""
         unready = {self.pool_of[node["metadata"]["name"]] for node in self.nodes if not is_ready(node)}
-        sets = [pool for pool in self._acting() if pool.kind is PoolKind.VMSS]
+        sets = [pool for pool in self._acting() if pool.kind is not PoolKind.VM]
         by_scope: dict[str, list[Pool]] = defaultdict(list)
         for pool in sets:
             by_scope[budget_key(pool)].append(pool)
-        capacities: dict[str, int] = {}
+        sizes: dict[str, ScaleSet] = {}
         for pools in by_scope.values():
-            found = self.world.compute_of(pools[0]).scale_sets(pools)
-            capacities |= {name: scale_set.capacity for name, scale_set in found.items()}
+            sizes |= self.world.compute_of(pools[0]).scale_sets(pools)
         waited = self._pools_waited_for()
         for pool in sets:
-            odd = capacities.get(pool.name) != self.counts[pool.name] or pool.name in unready or pool.name in waited
-            if pool.name in capacities and odd:
+            size = sizes.get(pool.name)
+            if size is None:
+                continue
+            if size.unfit:
+                self._remember(POOL_UNFIT, size.unfit, pool)
+            elif size.capacity != self.counts[pool.name] or pool.name in unready or pool.name in waited:
                 yield pool
         for pool in self._acting():
             if pool.kind is PoolKind.VM and (
@@ -177,7 +180,7 @@ class Survey:
         self._find_unjoined(pool, instances)
         self._find_deallocated(pool, instances)
         self._find_ghosts(pool, instances)
-        if pool.kind is PoolKind.VMSS and not self._in_flight(pool.name) and not self._shrinks(pool.name):
+        if pool.kind is not PoolKind.VM and not self._in_flight(pool.name) and not self._shrinks(pool.name):
             capacity = self.world.compute_of(pool).scale_set(pool).capacity
             if capacity > len(instances):
                 self.starts.append(self._undo(pool, []))
@@ -203,7 +206,10 @@ class Survey:
             return
         tell("never joined", cluster=self.config.cluster, pool=pool.name, instances=lost[:MOST_REPAIRS])
         self.starts.append(self._undo(pool, lost[:MOST_REPAIRS]))
-        memory = failure_memory(NEVER_JOINED, "", pool, self.now)
+        self._remember(NEVER_JOINED, "", pool)
+
+    def _remember(self, code: str, message: str, pool: Pool) -> None:
+        memory = failure_memory(code, message, pool, self.now)
         if memory is not None:
             self.failures.append(failure_entry(memory))
 

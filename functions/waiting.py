@@ -15,7 +15,15 @@ BACKOFF = (2.0, 5.0, 10.0, 30.0, 60.0)  # seconds before the next try of a short
 TRIES = 4
 # What speaks to Resource Manager alone: a 429 from the API server says nothing about a subscription.
 ARM_ONLY = frozenset(
-    {"read_pool", "write_capacity", "lower_capacity", "create_vms", "inspect_growth", "poll_operation"}
+    {
+        "read_pool",
+        "read_agent_pool",
+        "write_capacity",
+        "lower_capacity",
+        "create_vms",
+        "inspect_growth",
+        "poll_operation",
+    }
 )
 DRAWS = 3  # a budget that is shut again and again lets the caller through: ARM has the last word
 LOCK_SECONDS = 120.0  # a write and its readings take seconds; a dead writer must not stop a pool for long

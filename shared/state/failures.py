@@ -30,6 +30,8 @@ DEVICES_MISSING = "DevicesNeverAppeared"  # a node that did not announce the GPU
 MISSING = "InstancesMissing"  # Azure named no error, and delivered less than was asked for
 FULL = "PoolIsFull"  # at its maximum when it came to writing
 GROUP_FULL = "PlacementGroupFull"
+POOL_BUSY = "AgentPoolBusy"  # AKS was at work on it for longer than pods should wait
+POOL_UNFIT = "AgentPoolUnfit"  # as it is, it must not be written to
 SAGA_LOST = "SagaLost"  # nobody carries the growth on; what there is of it is counted, and the rest planned anew
 
 
@@ -60,6 +62,7 @@ _BRIEF = Rule(Scope.POOL, 3 * MINUTE, 3 * MINUTE)  # trouble inside Azure: long 
 _REQUEST = Rule(Scope.POOL, 30 * MINUTE, 30 * MINUTE)  # the same request will be refused again until somebody mends it
 _IMAGE = Rule(Scope.POOL, 30 * MINUTE, 30 * MINUTE)  # the next VM boots the same image with the same bootstrap data
 _GONE = Rule(Scope.POOL, 10 * MINUTE, 10 * MINUTE)
+_MISFIT = Rule(Scope.POOL, 11 * MINUTE, 11 * MINUTE)  # two sweeps, each of which looks again
 _CLOSED = Rule(Scope.SUBSCRIPTION, HOUR, HOUR)
 _UNNAMED = Rule(Scope.POOL, 5 * MINUTE, 5 * MINUTE)
 """An error that nobody has named says something about its pool alone: long enough to try elsewhere first."""
@@ -116,6 +119,8 @@ RULES = {
     NEVER_JOINED: _IMAGE,
     DEVICES_MISSING: _IMAGE,
     GROUP_FULL: _GONE,
+    POOL_BUSY: _BRIEF,
+    POOL_UNFIT: _MISFIT,
     FULL: _UNNAMED,
     MISSING: _UNNAMED,
 }
@@ -175,7 +180,7 @@ def _place(pool: Pool) -> tuple[str, str]:
 
 def _detail(rule: Rule, message: str) -> str:
     """What a reader must know to mend it; of a right, which one is lacking."""
-    if rule not in (_REQUEST, _UNNAMED):
+    if rule not in (_REQUEST, _UNNAMED, _MISFIT):
         return ""
     found = _LACKS.search(message)
     return (found[0] if found else message)[:DETAIL_LENGTH]

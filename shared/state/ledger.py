@@ -68,7 +68,8 @@ class Lead:
 @dataclass(frozen=True, slots=True)
 class Growth:
     """Nodes asked for. `claimed`, once `stage` is arriving: the instances that are meant and not yet seen as nodes.
-    `classes`: keys of the pods that they are for, as far as they are remembered."""
+    `classes`: keys of the pods that they are for, as far as they are remembered.
+    `carrier`: the growth that asked for this one as well, and `operation` how that ended."""
 
     pool: str
     add: int
@@ -78,6 +79,8 @@ class Growth:
     target: int | None = None
     claimed: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
+    carrier: str = ""
+    operation: Json | None = None
 
     @property
     def outstanding(self) -> int:

@@ -13,6 +13,7 @@ from shared.state.bulk import pack
 from shared.state.departures import depart, note_departures, take_departing
 from shared.state.evictions import adopt, claim, unclaim
 from shared.state.growths import conclude_growth, remember_failure
+from shared.state.joint import end_joint, lead_growth, note_joint
 from shared.state.leading import begin, record, release, settle
 from shared.state.leavings import end_retirement
 from shared.state.ledger import BULKY, ClusterLedger, Json, LedgerError, passed
@@ -46,6 +47,9 @@ _OPERATIONS: dict[str, Callable[[ClusterLedger, Json], Json]] = {
     "note_departures": note_departures,
     "lock_pool": lock_pool,
     "unlock_pool": unlock_pool,
+    "lead_growth": lead_growth,
+    "note_joint": note_joint,
+    "end_joint": end_joint,
     "conclude_growth": conclude_growth,
     "end_retirement": end_retirement,
     "remember_failure": remember_failure,
