@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from functions import nodes, trail
+from functions.agent_pools import refusal_of
 from functions.deletion import begin_deletion, refuse_doomed_disks
 from functions.durable import Registry
 from functions.outcomes import STALE, THROTTLED, Busy, Json, problem, tell
@@ -30,6 +31,9 @@ def delete_node_vms(world: World, order: Json) -> Json:
     """
     pool = shrinking(world, order)
     compute = world.compute_of(pool)
+    if pool.kind is PoolKind.AKS and (closed := refusal_of(pool, compute.scale_set(pool))):
+        why = {"reason": closed["reason"], "retry_after": None, "code": ""}
+        return {"deleting": [], "kept": {}, "refused": closed["kind"], "asked": False, **why}
     recheck = _Recheck(world, pool, compute.instances(pool))
     kept: dict[str, list[str]] = {}
     doomed: dict[str, Instance | None] = {}

@@ -57,9 +57,6 @@ def problems_of(pools: Mapping[str, Pool]) -> Iterator[Problem]:
 
 def missing_to_act(path: str, pool: Pool) -> Iterator[Problem]:
     """What is needed beside a subscription, a resource group and a location."""
-    if pool.kind is PoolKind.AKS:
-        message = "aks pools can be planned but not acted on by this version: set mode: observe"
-        yield Problem(f"{path}.kind", pool.kind.value, message)
     if pool.kind is PoolKind.AKS and pool.azure is not None and not pool.azure.aks_cluster:
         message = "to act, kind aks needs the AKS cluster's name, here or in the file's azure; or set mode: observe"
         yield Problem(f"{path}.azure.aks_cluster", pool.azure.aks_cluster, message)

@@ -114,7 +114,9 @@ TABLE = [
     *(
         (code, "", POOL, minutes, minutes)
         for minutes, codes in {
+            11: "AgentPoolUnfit",
             BRIEF: (
+                "AgentPoolBusy "
                 "NetworkingInternalOperationError InternalOperationError InternalExecutionError InternalServerError "
                 "ServiceUnavailable VMStartTimedOut OperationTimedOut"
             ),
