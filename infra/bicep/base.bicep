@@ -13,7 +13,7 @@ param location string = resourceGroup().location
 type poolGroup = {
   subscriptionId: string
   resourceGroupName: string
-  kinds: ('vmss' | 'vm')[]
+  kinds: ('vmss' | 'vm' | 'aks' | 'aks-nodes')[]
 }
 
 @description('Resource groups with what the VMs of pools use: subnets, images and the like.')

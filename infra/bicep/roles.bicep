@@ -10,6 +10,8 @@ param subscriptionIds string[]
 var roles = {
   vmss: loadJsonContent('../roles/scale-sets.json')
   vm: loadJsonContent('../roles/virtual-machines.json')
+  aks: loadJsonContent('../roles/agent-pools.json')
+  'aks-nodes': loadJsonContent('../roles/agent-pool-machines.json')
   linked: loadJsonContent('../roles/linked-resources.json')
   quota: loadJsonContent('../roles/quota-reader.json')
 }

@@ -2,10 +2,12 @@
 
 locals {
   role_files = {
-    vmss   = "scale-sets"
-    vm     = "virtual-machines"
-    linked = "linked-resources"
-    quota  = "quota-reader"
+    vmss      = "scale-sets"
+    vm        = "virtual-machines"
+    aks       = "agent-pools"
+    aks-nodes = "agent-pool-machines"
+    linked    = "linked-resources"
+    quota     = "quota-reader"
   }
   roles = { for key, file in local.role_files : key => jsondecode(file("${path.module}/../../roles/${file}.json")) }
 

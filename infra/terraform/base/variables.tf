@@ -28,7 +28,8 @@ variable "clusters" {
     - oidc_issuer_url: of the cluster, for the exporter's workload identity.
     - exporter_namespace, exporter_service_account: whom the exporter runs as.
     - kubeconfig_secret_id: versionless id of the Key Vault secret that holds the cluster's kubeconfig for the app.
-    - pool_groups: resource groups of its pools (their ids), and which kinds of pool lie there: vmss, vm.
+    - pool_groups: resource groups of its pools (their ids), and which kinds of pool lie there: vmss, vm, aks (the
+      AKS cluster's own group) and aks-nodes (the group in which AKS keeps its nodes).
     - linked_scopes: what the pools' VMs join or read and lies outside of those groups (subnets, images, ...), or the
       resource groups of it.
   EOT
@@ -71,10 +72,10 @@ variable "clusters" {
   validation {
     condition = alltrue(flatten([
       for each in var.clusters : [
-        for kinds in values(each.pool_groups) : length(kinds) > 0 && length(setsubtract(kinds, ["vmss", "vm"])) == 0
+        for kinds in values(each.pool_groups) : length(kinds) > 0 && length(setsubtract(kinds, ["vmss", "vm", "aks", "aks-nodes"])) == 0
       ]
     ]))
-    error_message = "clusters: kinds in pool_groups are vmss and vm."
+    error_message = "clusters: kinds in pool_groups are vmss, vm, aks and aks-nodes."
   }
 }
 
