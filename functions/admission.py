@@ -7,13 +7,8 @@ from functions.waiting import attempt, ledger, once, report_throttling
 
 ROUNDS = 5  # plans per history
 _BEGUN = ("growths", "retirements", "recalls", "limit", "spare", "join_timeout")
-_TOLD = (
-    "settled",
-    "learnt",
-    "judged",
-    "lease",
-    "idle_waiting",
-)  # by a planner to the ledger, when it gives the lead back
+# By a planner to the ledger, when it gives the lead back.
+_TOLD = ("settled", "learnt", "judged", "gangs", "lease", "idle_waiting")
 FIRST_LEASE = 180.0  # seconds; what a leader gets before it has read the pools file
 
 
@@ -41,6 +36,7 @@ def admit(context: Orchestration) -> Steps[Json]:
             settled=made.get("settled", {}),
             learnt=made.get("learnt", {}),
             judged=made.get("judged", {}),
+            gangs=made.get("gangs", {}),
             idle_waiting=made.get("idle_waiting", False),
         )
         if released["state"] != "again":

@@ -27,6 +27,7 @@ from shared.model import (
     Supply,
 )
 from shared.nodes.starting import MOST_NOMINATED, Opening, openings
+from shared.planning import gang_holds
 from shared.planning.evicted import with_evictions
 from shared.planning.explaining import explain
 from shared.planning.gangs import withheld
@@ -34,7 +35,7 @@ from shared.planning.plan import plan
 from shared.planning.replacing import with_replacements
 from shared.state import arrivals
 from shared.state.bulk import unpack
-from shared.state.ledger import lesson_entry, moment, planning_ledger, stamp
+from shared.state.ledger import hold_entry, lesson_entry, moment, planning_ledger, stamp
 from shared.state.purchases import REASON_LENGTH
 
 LATEST = "latest.json"
@@ -74,12 +75,15 @@ def make_plan(world: World, order: Json) -> Json:
         name = f"verified/{plan_name(order)}"
         world.put_snapshot(name, fresh)
         snapshot, decided = _decided(world, fresh, config, ledger, now)
+    decided, given = gang_holds.give_back(decided, snapshot, config, ledger, now)
     opening = openings(snapshot, config, decided, may_grow, MOST_NOMINATED)
     if decided.deltas:
         decided = replace(decided, served=explain(decided, snapshot, config, ledger, now, STATUS_SERVED))
     found = {"settled": settled, "snapshot": name, "idle_waiting": _some_wait(decided), "openings": len(opening)}
     found["learnt"] = _news(decided, view.get("learnt", {}))
     found["judged"] = _judged(decided.judged) if view["bought"] else {}
+    holds = gang_holds.holds_after(decided, snapshot, ledger, now, _acting(config), given)
+    found["gangs"] = {key: hold_entry(hold) if hold else None for key, hold in holds.items()}
     made = {**base, **_to_begin(order, config, snapshot, ledger, decided), **found}
     _store(world, order, config, decided, made, opening)
     return made
@@ -95,7 +99,7 @@ def _decided(world: World, snapshot: Snapshot, config: Config, ledger: Ledger, n
 
 def _bought(decided: Plan, config: Config) -> frozenset[PodRef]:
     """The pods that nodes are bought for, where somebody acts on it."""
-    acting = {pool.name for pool in config.pools if may_grow(pool)}
+    acting = _acting(config)
     if not any(delta.pool in acting for delta in decided.deltas):
         return frozenset()
     return frozenset(pod for delta in decided.deltas for node in delta.nodes for pod in node.pods)
@@ -103,7 +107,8 @@ def _bought(decided: Plan, config: Config) -> frozenset[PodRef]:
 
 def decide(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> tuple[Snapshot, Plan]:
     """The plan; where only some pools are acted on, without gangs that these alone would start in part."""
-    acting = {pool.name for pool in config.pools if may_grow(pool)}
+    acting = _acting(config)
+    snapshot = gang_holds.rested(snapshot, ledger, now)
     decided = plan(snapshot, config, ledger, now)
     if not acting:
         return snapshot, decided
@@ -116,6 +121,11 @@ def decide(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) ->
     gangs = (replace(gang, problem=gang.problem or UNDECIDED) for gang in snapshot.gangs)
     snapshot = replace(snapshot, gangs=tuple(gangs))
     return snapshot, plan(snapshot, config, ledger, now)
+
+
+def _acting(config: Config) -> frozenset[str]:
+    """The pools in which what is planned is bought."""
+    return frozenset(pool.name for pool in config.pools if may_grow(pool))
 
 
 def _exchanged(world: World, decided: Plan, snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> Plan:
@@ -161,7 +171,7 @@ def _to_begin(order: Json, config: Config, snapshot: Snapshot, ledger: Ledger, d
         for going in decided.retirements
         if _may_go(config, nodes.get(going.node))
     ][:MOST_STARTS]
-    acting = {pool.name for pool in config.pools if may_grow(pool)}
+    acting = _acting(config)
     ours = [node for node in snapshot.nodes if node.pool]
     counts = Counter(node.pool for node in ours)
     return {

@@ -422,6 +422,7 @@ class Timing:
     debounce: float
     lead_lease: float
     resources_timeout: float = 1500.0
+    gang_hold: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -555,6 +556,18 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
+class GangHold:
+    """Nodes were bought for a gang that does not run yet: in these `pools`, since `asked`. `stranded`: since when no
+    plan serves the rest of it; `given`: when its nodes were last given back, `tries`: how often so far."""
+
+    asked: datetime
+    pools: tuple[str, ...]
+    stranded: datetime | None = None
+    given: datetime | None = None
+    tries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Ledger:
     """What the cluster's entity knows and a snapshot cannot show.
 
@@ -563,7 +576,7 @@ class Ledger:
     `cooling`: nodes whose retirement was given up a short while ago, and why. `learnt`: what was learnt, by pool.
     `recallable`: those of `retiring` that may still be told to stay; `recalled` were told so, and are supply again.
     `usages`: core quotas as lately read; what is not among them is not limited. `bought` {pool/instance: for whom},
-    `vain` {class: its pause}.
+    `vain` {class: its pause}. `gangs`: those that nodes were bought for, by `shared.planning.gang_holds.digest`.
     """
 
     upcoming: tuple[Upcoming, ...] = ()
@@ -577,6 +590,7 @@ class Ledger:
     usages: tuple[Usage, ...] = ()
     bought: Mapping[str, Purchase] = field(default_factory=dict)
     vain: Mapping[str, Vain] = field(default_factory=dict)
+    gangs: Mapping[str, GangHold] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,6 +165,13 @@ _TIMING = (
         "start and a plan together, shorter than the five minutes between two maintenances.",
         default="2m",
     ),
+    Field(
+        "gang_hold",
+        Duration(0, 86_400),
+        "How long nodes that came for a gang are kept when no pool can deliver the rest of it. Default 5m: a "
+        "fallback's VMs come or fail within three, and idle GPUs are dear.",
+        default="5m",
+    ),
 )
 
 _FILE = Record(

@@ -11,7 +11,18 @@ import orjson
 from shared.state.growths import begin_growth, drop_arrived
 from shared.state.instances import key_of
 from shared.state.leavings import recall, retirement_problem
-from shared.state.ledger import LEARNT_ROOM, SEEN_LIMIT, ClusterLedger, Json, Lead, Leaving, after, moment, passed
+from shared.state.ledger import (
+    GANG_LIMIT,
+    LEARNT_ROOM,
+    SEEN_LIMIT,
+    ClusterLedger,
+    Json,
+    Lead,
+    Leaving,
+    after,
+    moment,
+    passed,
+)
 from shared.state.purchases import keep_judgement, with_arrivals
 
 
@@ -48,11 +59,12 @@ def record(ledger: ClusterLedger, order: Json) -> Json:
 def release(ledger: ClusterLedger, order: Json) -> Json:
     """The leader has planned for `generation`: done, again (something newer came in), or lost (taken over). What it
     found on the way is kept in any case: nodes that have appeared, `learnt` {pool: what its nodes are like}, and what
-    was `judged` of nodes that came."""
+    was `judged` of nodes that came, and of `gangs`."""
     settle(ledger, order)
     _learn(ledger, order.get("learnt") or {})
     if order.get("judged"):
         keep_judgement(ledger, order["judged"], order["now"])
+    _hold(ledger, order.get("gangs") or {})
     lead = ledger.lead
     if lead is None or lead.holder != order["holder"]:
         return {"state": "lost"}
@@ -78,6 +90,12 @@ def settle(ledger: ClusterLedger, order: Json) -> Json:
         ledger.growths[op] = replace(growth, claimed=claimed)
     drop_arrived(ledger)
     return {"ok": True}
+
+
+def _hold(ledger: ClusterLedger, changes: dict[str, Json | None]) -> None:
+    """What the plan found out about gangs: None for one that needs no more attention."""
+    known = {**ledger.gangs, **changes}
+    ledger.gangs = dict([(key, entry) for key, entry in known.items() if entry is not None][-GANG_LIMIT:])
 
 
 def _learn(ledger: ClusterLedger, lessons: dict[str, Json]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.model import FailureMemory, Learnt, Ledger, Priority, Purchase, Taint, Upcoming, Vain
+from shared.model import FailureMemory, GangHold, Learnt, Ledger, Priority, Purchase, Taint, Upcoming, Vain
 from shared.state.bulk import pack, unpack
 
 Json = dict[str, Any]
@@ -23,6 +23,7 @@ GONE_LIMIT = 48  # nodes that an older snapshot may still show
 COOLING_LIMIT = 20  # nodes whose retirement was given up a short while ago
 FAILURE_LIMIT = 16
 GROWTH_LIMIT = 24  # growths in flight
+GANG_LIMIT = 48  # gangs that nodes were bought for and that do not run yet; those asked for last stay
 LEARNT_ROOM = 4_000  # bytes of what was learnt of pools, squeezed: some thirty of them; who learnt last stays
 REASON_LENGTH = 100
 GROWTH_FIRST = 120.0  # seconds that a growth which has yet to write keeps everybody else from its pool's lock
@@ -132,7 +133,8 @@ class ClusterLedger:
     the last plan kept idle nodes only because as many as may be were going already. `gathering` {pool: the removal that
     takes whoever is ready}. `learnt` {pool: what its nodes were like}, the oldest lesson first. `evictions` {kind of
     Spot: when its last nodes were taken}; `claims` {what one does for many: until when}. `bought` {pool/instance:
-    classes that the node was bought for}, `vain` {class: its pause}: see `shared.state.purchases`.
+    classes that the node was bought for}, `vain` {class: its pause}: see `shared.state.purchases`. `gangs` {digest of a
+    name: what was bought for it, and since when}.
     """
 
     epoch: int = 0
@@ -156,6 +158,7 @@ class ClusterLedger:
     claims: dict[str, str] = field(default_factory=dict)
     bought: dict[str, Json] = field(default_factory=dict)
     vain: dict[str, Json] = field(default_factory=dict)
+    gangs: dict[str, Json] = field(default_factory=dict)
 
     def encode(self) -> Json:
         """As JSON values. By hand: `asdict` would copy every id one by one, at every operation of the entity."""
@@ -192,7 +195,7 @@ class ClusterLedger:
 
 _ENTRIES = ("growths", "retirements", "cooling", "locks", "gathering")
 _LISTS = ("seen", "spent", "failures")
-BULKY = ("seen", "spent", "growths", "retirements", "failures", "cooling", "gone", "learnt", "bought", "vain")
+BULKY = ("seen", "spent", "growths", "retirements", "failures", "cooling", "gone", "learnt", "bought", "vain", "gangs")
 
 
 def _growth(entry: Json) -> Growth:
@@ -215,6 +218,7 @@ def planning_ledger(view: Json, now: datetime | None = None) -> Ledger:
         learnt={pool: _lesson(entry) for pool, entry in view.get("learnt", {}).items()},
         bought={node: _purchase(entry) for node, entry in view.get("bought", {}).items()},
         vain={key: Vain(moment(entry["until"]), entry["reason"]) for key, entry in view.get("vain", {}).items()},
+        gangs={key: _hold(entry) for key, entry in view.get("gangs", {}).items()},
     )
 
 
@@ -263,6 +267,17 @@ def failure_entry(memory: FailureMemory) -> Json:
     if memory.numbers is not None and memory.since is not None:
         entry |= {"numbers": list(memory.numbers), "since": stamp(memory.since)}
     return entry
+
+
+def hold_entry(hold: GangHold) -> Json:
+    """What is held for a gang, as orders and the state carry it."""
+    times = {name: stamp(when) if (when := getattr(hold, name)) else "" for name in ("stranded", "given")}
+    return {"asked": stamp(hold.asked), "pools": list(hold.pools), "tries": hold.tries, **times}
+
+
+def _hold(entry: Json) -> GangHold:
+    stranded, given = (moment(entry[name]) if entry[name] else None for name in ("stranded", "given"))
+    return GangHold(moment(entry["asked"]), tuple(entry["pools"]), stranded, given, entry["tries"])
 
 
 def lesson_entry(lesson: Learnt) -> Json:
