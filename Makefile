@@ -71,8 +71,9 @@ bench-packing: install ## Packing beside Karpenter and kube-scheduler's own plug
 bench-plan: install ## `sluice plan -o json` from outside, on 15,000 pods and 1,000 nodes, in under two seconds
 	$(PY) -m bench.plan_command $(ARGS)
 
-package: install ## What is uploaded to Azure: built, unpacked, run with its requirements alone, sizes listed
+package: install ## What is uploaded to Azure: built, unpacked, run with its requirements alone; sizes, licences, SBOM
 	$(PY) -m pytest -q -rP -m "package or not package" tests/package $(ARGS)
+	$(PY) -m tests.package.bill out/sbom.cdx.json
 	$(PY) -m tests.package.archive out/sluice.zip
 
 infra-check: control-plane ## Terraform, Bicep, chart and roles against real schemas and a real API server (once 15 to 30 minutes of building)

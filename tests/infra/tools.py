@@ -39,12 +39,14 @@ class GoTool:
 
 AZAPI = GoTool("terraform-provider-azapi", "github.com/Azure/terraform-provider-azapi", "v1.15.0")
 HELM = GoTool("helm", "helm.sh/helm/v3", "v3.22.0", "./cmd/helm")
+GITLEAKS = GoTool("gitleaks", "github.com/zricethezav/gitleaks/v8", "v8.30.1")
+ACTIONLINT = GoTool("actionlint", "github.com/rhysd/actionlint", "v1.7.12", "./cmd/actionlint")
 AZURERM = GoTool(
     "terraform-provider-azurerm",
     "github.com/hashicorp/terraform-provider-azurerm",
     "v1.44.1-0.20260824201233-fae580791926",  # of the 5.x line; the module's own tags stop at v1
 )
-GO_TOOLS = (AZAPI, HELM, AZURERM)
+GO_TOOLS = (AZAPI, HELM, GITLEAKS, ACTIONLINT, AZURERM)
 
 
 def home() -> Path:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -19,6 +17,7 @@ from local.function_index import index_of
 from local.system.demonstration import job
 from local.system.embedded import Embedded, Installation
 from tests.package.archive import ROOT, build
+from tests.package.installation import interpreter
 
 pytestmark = pytest.mark.package
 IMPORT_SECONDS = 1.0
@@ -41,18 +40,7 @@ print(json.dumps({"import_cpu_s": spent, "functions": names, "modules": sorted(s
 
 @pytest.fixture(scope="session")
 def python() -> str:
-    """An interpreter with requirements.txt installed and nothing else; made once per content of that file."""
-    requirements = ROOT / "requirements.txt"
-    key = hashlib.sha256(requirements.read_bytes()).hexdigest()[:16]
-    folder = Path(os.environ.get("SLUICE_CACHE", Path.home() / ".cache/sluice")) / "package" / key
-    interpreter = folder / "bin/python"
-    if not (folder / "complete").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        pip = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements]
-        subprocess.run(pip, check=True)
-        (folder / "complete").touch()
-    return str(interpreter)
+    return str(interpreter())
 
 
 @pytest.fixture(scope="session")

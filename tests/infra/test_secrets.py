@@ -1,0 +1,15 @@
+"""No secret was ever committed; what only looks like one stands in .gitleaksignore."""
+
+import subprocess
+
+import pytest
+
+from tests.infra.tools import GITLEAKS, build
+from tests.package.archive import ROOT
+
+
+@pytest.mark.infra
+def test_no_secret_is_in_the_history():
+    command = [build(GITLEAKS), "git", "--no-banner", "--redact", "--verbose", "--log-level", "warn", ROOT]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
