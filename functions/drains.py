@@ -11,7 +11,7 @@ from functions.outcomes import Busy, Json
 from functions.rechecks import instance_of, refuse_busy, refuse_lost, refuse_recalled, shrinking
 from functions.world import World, may_grow
 from shared.adapters.protocols import ClusterApi
-from shared.model import Config
+from shared.model import Config, Pool
 from shared.reading.drain import grace_of, why_moves
 from shared.state.ledger import moment, stamp
 
@@ -22,7 +22,8 @@ MOST_EXPECTED = 500  # pods of one node, by uid, in an order that has 32 kB; the
 def cordon_node(world: World, order: Json) -> Json:
     """Check that the node still may go, cordon it, and check again what came in between.
 
-    {"remaining", "volumes", "grace": seconds that its pods may take to end, "expected": the uids of those that may go}.
+    {"remaining", "waiting", "volumes", "grace": seconds that its pods may take to end, "expected": the uids of those
+    that may go}.
     """
     pool = shrinking(world, order)
     config, api = world.config(order["cluster"]), world.api(order["cluster"])
@@ -30,16 +31,17 @@ def cordon_node(world: World, order: Json) -> Json:
     nodes.refuse_foreign(node, order["op"])
     refuse_recalled(world, order)
     expected = _planned(world, order)
-    refuse_busy(api, order["node"], expected, config.priority_cutoff)
+    refuse_busy(api, pool, order["node"], expected, config.priority_cutoff)
     refuse_doomed_disks(instance_of(world, pool, node))
     nodes.cordon(api, order, lambda fresh: nodes.refuse_foreign(fresh, order["op"]))
     trail.note_node(world, order, trail.CORDONED, order.get("reason") or "it is not needed", rule=_idle_rule(config))
     refuse_recalled(world, order)
-    load = refuse_busy(api, order["node"], expected, config.priority_cutoff)
+    load = refuse_busy(api, pool, order["node"], expected, config.priority_cutoff)
     uids = [pod["metadata"].get("uid", "") for pod in load.moving]
     volumes = len(nodes.attached_volumes(api, order["node"]))
     return {
         "remaining": load.remaining,
+        "waiting": len(load.waiting),
         "volumes": volumes,
         "grace": load.grace,
         "expected": uids[:MOST_EXPECTED],
@@ -61,38 +63,40 @@ def _idle_rule(config: Config) -> str:
 
 
 def drain_pass(world: World, order: Json) -> Json:
-    """Evict what is left and has its turn, once each: {"remaining", "held", "volumes", "waiting_for", "ends_at"}.
+    """Evict what is left and has its turn, once each: {"remaining", "waiting", "held", "volumes", "waiting_for",
+    "ends_at"}. `waiting` are pods that run to their end, and are let.
 
     `ends_at`: once nothing is left to evict, when the last pod's time to end is over; "" before.
     """
     if order.get("grace_until"):
         return _forced_pass(world, order)
-    shrinking(world, order)
+    pool = shrinking(world, order)
     refuse_recalled(world, order)
     api = world.api(order["cluster"])
     node = nodes.read_node(api, order)
     refuse_lost(node, order)
     nodes.refuse_opted_out(node)
-    load = _load(world, api, order)
+    load = _load(world, api, pool, order)
     asked = nodes.evict_all(api, load.next_tier(), None)
     _state(world, order, load, asked)
     return _progress(order, load, asked, nodes.attached_volumes(api, order["node"]))
 
 
-def _load(world: World, api: ClusterApi, order: Json) -> nodes.Load:
+def _load(world: World, api: ClusterApi, pool: Pool, order: Json) -> nodes.Load:
     """What is on the node; nothing that came after the plan, and nothing whose owner has opted out since."""
-    load = nodes.load_of(api, order["node"])
+    load = nodes.load_of(api, order["node"], pool.drain)
     if load.blocked:
         trail.note_node(world, order, trail.BLOCKED, load.blocked, rule=load.blocked, pods=load.blocking)
         raise Busy("blocked", load.blocked)
     if "expected" in order:
         cutoff = world.config(order["cluster"]).priority_cutoff
-        refuse_busy(api, order["node"], frozenset(order["expected"]), cutoff)
+        refuse_busy(api, pool, order["node"], frozenset(order["expected"]), cutoff)
     return load
 
 
 def _forced_pass(world: World, order: Json) -> Json:
-    """A pass against the clock: the VM goes at the deadline whatever a pod would rather have."""
+    """A pass against the clock: the VM goes at the deadline whatever a pod would rather have. Who would run to the end
+    can't, and is told, so that it may save what it has."""
     pool = world.pool_to_finish(order["cluster"], order["pool"])
     if not may_grow(pool):
         raise Busy("mode", f"pool {pool.name} is in mode {pool.mode.value}: nothing is written")
@@ -100,6 +104,8 @@ def _forced_pass(world: World, order: Json) -> Json:
     refuse_lost(nodes.read_node(api, order), order)
     load = nodes.load_of(api, order["node"])
     left = (moment(order["grace_until"]) - moment(order["now"])).total_seconds() - EVICTION_MARGIN
+    load.moving += load.waiting
+    load.waiting = []
     asked = nodes.evict_all(api, load.moving, max(1, int(left)))
     _state(world, order, load, asked)
     return _progress(order, load, asked, [])
@@ -123,7 +129,13 @@ def _state(world: World, order: Json, load: nodes.Load, asked: nodes.Evictions) 
 def _progress(order: Json, load: nodes.Load, asked: nodes.Evictions, volumes: list[str]) -> Json:
     ends = [_ends_at(pod) for pod in load.ending]
     last = stamp(max(ends)) if ends and not load.moving else ""
-    progress = {"remaining": load.remaining, "held": len(asked.held), "volumes": len(volumes), "ends_at": last}
+    progress = {
+        "remaining": load.remaining,
+        "waiting": len(load.waiting),
+        "held": len(asked.held),
+        "volumes": len(volumes),
+        "ends_at": last,
+    }
     return {**progress, "waiting_for": _waiting_for(order, load, asked, volumes)}
 
 
@@ -142,6 +154,8 @@ def _waiting_for(order: Json, load: nodes.Load, asked: nodes.Evictions, volumes:
     waiting = [*load.moving, *late]
     if waiting:
         return f"{nodes.name_of(waiting[0])} is still ending, for which it may take {grace_of(waiting[0]):g} s"
+    if load.waiting:
+        return f"{nodes.name_of(load.waiting[0])} has not run to its end"
     return f"volumes are still attached: {', '.join(volumes[:3])}" if volumes else ""
 
 

@@ -15,7 +15,7 @@ import azure.functions as func
 from functions import quotas
 from functions.asking import Mistake, cluster_asked, route, subject_of
 from functions.durable import Json, Registry, Starter, cluster_entity
-from functions.nodes import holder_of, is_cordoned, is_ready, load_of, path_of
+from functions.nodes import Load, holder_of, is_cordoned, is_ready, load_of, path_of
 from functions.planning import decide, without_gone
 from functions.status import STAYED
 from functions.world import World, may_grow, may_retire
@@ -253,15 +253,20 @@ def _of_node(world: World, cluster: str, node: Json, pool: Pool | None, seen: Pi
         return
     if not may_retire(pool):
         yield f"pool {pool.name} is in mode {pool.mode.value}: no node is taken away"
-    load = load_of(world.api(cluster), name)
-    if load.blocked:
-        yield f"a pod keeps it: {load.blocked}"
-    elif load.remaining:
-        yield f"{load.remaining} pod{'s' * (load.remaining != 1)} would have to move"
+    yield from _of_load(load_of(world.api(cluster), name, pool.drain))
     for placed in seen.plan.fits_existing:
         if placed.target == name:
             yield f"waiting pods that are to come to it: {len(placed.pods)}"
     yield from _told_before(world, cluster, name, seen)
+
+
+def _of_load(load: Load) -> Iterator[str]:
+    if load.blocked:
+        yield f"a pod keeps it: {load.blocked}"
+    elif load.remaining:
+        yield f"{load.remaining} pod{'s' * (load.remaining != 1)} would have to move"
+    if load.waiting:
+        yield f"{len(load.waiting)} pod{'s' * (len(load.waiting) != 1)} would run to the end first"
 
 
 def _told_before(world: World, cluster: str, name: str, seen: Picture) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from functions.outcomes import Busy, Json
 from shared.adapters.errors import NotFound, StaleWrite, Throttled
 from shared.adapters.protocols import ClusterApi
-from shared.model import Movability
+from shared.model import Drain, Movability
 from shared.names import (
     CORDONED_BEFORE_ANNOTATION,
     EVICTING_AT_ANNOTATION,
@@ -30,6 +30,7 @@ class Load:
 
     moving: list[Json] = field(default_factory=list)
     ending: list[Json] = field(default_factory=list)  # evicted already, not gone yet
+    waiting: list[Json] = field(default_factory=list)  # run to their end, and are not evicted
     blocked: str = ""
     blocking: list[Json] = field(default_factory=list)
 
@@ -37,6 +38,11 @@ class Load:
     def remaining(self) -> int:
         """How many pods must still go."""
         return len(self.moving) + len(self.ending)
+
+    @property
+    def whole(self) -> int:
+        """The same where nobody can be waited for."""
+        return self.remaining + len(self.waiting)
 
     def next_tier(self) -> list[Json]:
         """The pods whose turn it is: those that the system needs most wait until all others are gone."""
@@ -180,17 +186,19 @@ def _write(api: ClusterApi, node: Json, spec: Json, annotations: Mapping[str, An
     return api.patch(path_of(node["metadata"]["name"]), {"metadata": meta, "spec": spec})
 
 
-def load_of(api: ClusterApi, node: str) -> Load:
-    """The pods on the node just now, by what a drain has to do about them."""
+def load_of(api: ClusterApi, node: str, drain: Drain = Drain.EVICT) -> Load:
+    """The pods on the node just now, by what a drain has to do about them in a pool with that setting."""
     pods, _ = api.list("/api/v1/pods", field_selector=f"spec.nodeName={node}")
     load = Load()
     for pod in pods:
         ending = _TERMINATING in pod["metadata"]
-        what, why = movability(_as_if_staying(pod) if ending else pod)
+        what, why = movability(_as_if_staying(pod) if ending else pod, drain)
         if what is Movability.STAYS:
             continue
         if ending:
             load.ending.append(pod)
+        elif what is Movability.WAITS:
+            load.waiting.append(pod)
         elif what is Movability.BLOCKS:
             load.blocked = load.blocked or f"{name_of(pod)}: {why}"
             load.blocking.append(pod)

@@ -33,6 +33,7 @@ from shared.planning.explaining import explain
 from shared.planning.gangs import withheld
 from shared.planning.plan import plan
 from shared.planning.replacing import with_replacements
+from shared.planning.retirement import waits_for_pods
 from shared.state import arrivals
 from shared.state.bulk import unpack
 from shared.state.ledger import hold_entry, lesson_entry, moment, planning_ledger, stamp
@@ -205,6 +206,8 @@ def _retirement(order: Json, config: Config, node: NodeView, reason: str, plan_n
         "reason": reason,
         "plan": plan_name,
         "drain_timeout": config.scale_down.drain_timeout,
+        "completion_timeout": config.scale_down.completion_timeout,
+        "waits": waits_for_pods(node),
         "budget": budget_key(pool) if pool is not None else "",
     }
 

@@ -22,10 +22,12 @@ def shrinking(world: World, order: Json) -> Pool:
     return pool
 
 
-def refuse_busy(api: ClusterApi, node: str, expected: frozenset[str], cutoff: int | None = None) -> nodes.Load:
+def refuse_busy(
+    api: ClusterApi, pool: Pool, node: str, expected: frozenset[str], cutoff: int | None = None
+) -> nodes.Load:
     """The node's pods; none that blocks, and none whose uid is not `expected`. Those below the priority `cutoff` hold
     no node, and no plan has looked for a place for them."""
-    load = nodes.load_of(api, node)
+    load = nodes.load_of(api, node, pool.drain)
     if load.blocked:
         raise Busy("blocked", load.blocked)
     strangers = (pod for pod in load.moving if pod["metadata"].get("uid", "") not in expected)

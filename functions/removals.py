@@ -95,7 +95,9 @@ class _Recheck:
         node = nodes.read_node(api, order)
         refuse_lost(node, order)
         nodes.refuse_opted_out(node)
-        refuse_busy(api, order["node"], frozenset())
+        load = refuse_busy(api, self._pool, order["node"], frozenset())
+        if load.waiting:
+            raise Busy("busy", f"busy again: {nodes.name_of(load.waiting[0])} runs to its end")
         self._refuse_volumes(api, order["node"])
         if parse(node.get("spec", {}).get("providerID", "")) is None:
             raise Busy("unknown-vm", "its providerID names no Azure VM")

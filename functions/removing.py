@@ -41,21 +41,21 @@ WAIT_PATIENCE = timedelta(minutes=90)  # longer than any removal takes: then thi
 def leave_pool(context: Orchestration) -> Steps[Json]:
     """Queue a drained node for the next removal of its pool, and wait for what becomes of it."""
     order = context.get_input()
-    waits = order.get("waits", 0)
-    patience = order.get("patience") or stamp(context.current_utc_datetime + WAIT_PATIENCE)
+    turns = order.get("turns", 0)
+    patience = order.get("removed_by") or stamp(context.current_utc_datetime + WAIT_PATIENCE)
     mine = {"node": order["node"], "op": order["op"]}
     for _ in range(WAITS_PER_HISTORY):
-        fields = mine if waits else {**mine, "ready": True, "force": order.get("force", False)}
+        fields = mine if turns else {**mine, "ready": True, "force": order.get("force", False)}
         answer = yield from ledger(context, order, "depart", **fields)
         if answer["state"] == "lead":
             yield from once(context, "start_sagas", {"starts": [_removal(order, answer)]})
         elif answer["state"] != "wait":
             return _verdict(answer)
-        yield from pause(context, WAIT_PAUSES[min(waits, len(WAIT_PAUSES) - 1)])
-        waits += 1
+        yield from pause(context, WAIT_PAUSES[min(turns, len(WAIT_PAUSES) - 1)])
+        turns += 1
     if until(context, patience) <= 0:
         return no("lost-removal", "nobody has told what became of its removal", again=True, going=True)
-    context.continue_as_new({**order, "waits": waits, "patience": patience})
+    context.continue_as_new({**order, "turns": turns, "removed_by": patience})
     return {}
 
 

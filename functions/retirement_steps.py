@@ -42,7 +42,7 @@ def cordon_evicting(world: World, order: Json) -> Json:
     if not held:
         nodes.cordon(api, {**order, "uid": facts["uid"]}, **{EVICTING_AT_ANNOTATION: order["deadline"]})
         tell("evicting", cluster=order["cluster"], node=order["node"], deadline=order["deadline"])
-    return {"node": facts, "held": held, "remaining": nodes.load_of(api, order["node"]).remaining}
+    return {"node": facts, "held": held, "remaining": nodes.load_of(api, order["node"]).whole}
 
 
 def _facts(pool: Pool, node: Json) -> Json:

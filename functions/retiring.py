@@ -15,6 +15,8 @@ COOLDOWN = 600.0  # seconds before a node that stayed is tried again: its reason
 STALE_KINDS = frozenset({"blocked", "busy"})  # a pod has come since the snapshot: the next one shows it
 TAKEN = "taken"  # Azure takes the node away, and an eviction's saga goes on from here
 DEFAULT_DRAIN = 900.0
+DEFAULT_COMPLETION = 86_400.0
+COMPLETION_PAUSE = 60.0  # what runs for hours is not looked at every few seconds
 PASSES_PER_HISTORY = 8
 DRAIN_PAUSE = 5.0
 GRACE_MARGIN = 30.0  # seconds for a kubelet to end what has had its time; cluster-autoscaler's headroom
@@ -63,10 +65,11 @@ def _drained(context: Orchestration, order: Json) -> Steps[Json]:
     load = yield from attempt(context, "cordon_node", order)
     if not load["ok"]:
         return load
-    if not load["remaining"] and not load["volumes"]:
+    if not load["remaining"] and not load["waiting"] and not load["volumes"]:
         return {"ok": True}
     patience = timedelta(seconds=max(order.get("drain_timeout", DEFAULT_DRAIN), load["grace"] + GRACE_MARGIN))
-    limits = {"deadline": stamp(context.current_utc_datetime + patience), "expected": load["expected"]}
+    limits: Json = {"deadline": stamp(context.current_utc_datetime + patience), "expected": load["expected"]}
+    limits["patience"] = patience.total_seconds()
     drained: Json = yield context.call_sub_orchestrator("drain_node", {**order, **limits})
     return drained
 
@@ -81,19 +84,45 @@ def _is_late(context: Orchestration, order: Json, seen: Json) -> bool:
 
 
 def drain_node(context: Orchestration) -> Steps[Json]:
-    """Evict again and again until nothing is left that moves, or the deadline has passed; {"ok"} or why not."""
+    """Evict again and again until nothing is left that moves, or the deadline has passed; {"ok"} or why not.
+
+    Pods that run to their end are waited for, with a deadline of their own, once all others are gone.
+    """
     order = context.get_input()
     for _ in range(PASSES_PER_HISTORY):
         seen = yield from once(context, "drain_pass", order)
         if not seen["ok"] and seen["kind"] not in (LATER, THROTTLED):
             return seen
-        if seen["ok"] and not seen["remaining"] and not seen["volumes"]:
+        if seen["ok"] and not seen["remaining"] and not seen["waiting"] and not seen["volumes"]:
             return {"ok": True}
+        order = yield from _waiting(context, order, seen)
         if _is_late(context, order, seen):
             waiting_for = seen["waiting_for"] if seen["ok"] else seen["reason"]
-            return no("drain-timeout", f"drain timed out at {clock(context)}: {waiting_for}")
-        wait = HELD_PAUSE if seen["ok"] and seen["held"] else max(DRAIN_PAUSE, seen.get("retry_after") or 0.0)
-        left = until(context, order["deadline"])
-        yield from pause(context, min(wait, max(1.0, left)) if left > 0 else wait)
+            what = "pods had all the time that they may have" if order.get("waiting") else "drain timed out"
+            return no("drain-timeout", f"{what} at {clock(context)}: {waiting_for}")
+        yield from pause(context, _wait(context, order, seen))
     context.continue_as_new(order)
     return {}
+
+
+def _waiting(context: Orchestration, order: Json, seen: Json) -> Steps[Json]:
+    """The order, with the deadline of what is waited for from now on; the ledger is told of every change."""
+    if order.get("grace_until") or not seen["ok"]:
+        return order
+    waits = bool(seen["waiting"] and not seen["remaining"])
+    if waits == bool(order.get("waiting")):
+        return order
+    yield from ledger(context, order, "note_waiting", node=order["node"], op=order["op"], over=not waits)
+    seconds = order.get("completion_timeout", DEFAULT_COMPLETION) if waits else order.get("patience", DEFAULT_DRAIN)
+    deadline = order.get("completion_deadline") if waits else None
+    deadline = deadline or stamp(context.current_utc_datetime + timedelta(seconds=seconds))
+    kept = {"completion_deadline": deadline} if waits else {}
+    return {**order, **kept, "waiting": waits, "deadline": deadline}
+
+
+def _wait(context: Orchestration, order: Json, seen: Json) -> float:
+    if order.get("waiting"):
+        return min(COMPLETION_PAUSE, max(1.0, until(context, order["deadline"])))
+    wait = HELD_PAUSE if seen["ok"] and seen["held"] else max(DRAIN_PAUSE, seen.get("retry_after") or 0.0)
+    left = until(context, order["deadline"])
+    return min(wait, max(1.0, left)) if left > 0 else wait

@@ -243,16 +243,23 @@ class Movability(StrEnum):
     STAYS = "stays"  # DaemonSet and mirror pods: they go with the node and hold nothing back
     MOVES = "moves"  # evicted, and planned for elsewhere
     BLOCKS = "blocks"  # the node stays, `blocked_by` says why
+    WAITS = "waits"  # runs to its end: the node takes no more pods meanwhile, and goes afterwards
 
 
 @dataclass(frozen=True, slots=True)
 class BoundPods:
-    """Pods of one shape on one node, and what a drain would do with them; `blocked_by` is empty unless it BLOCKS."""
+    """Pods of one shape on one node, and what a drain would do with them; `blocked_by` is empty unless it BLOCKS, or
+    WAITS and would otherwise block."""
 
     shape: PodShape
     pods: tuple[PodRef, ...]
     movability: Movability
     blocked_by: str = ""
+
+    @property
+    def comes_again(self) -> bool:
+        """Whether these pods are made anew, and need another place, when Azure takes the node away."""
+        return self.movability is Movability.MOVES or (self.movability is Movability.WAITS and not self.blocked_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +337,13 @@ class AzureScope:
     aks_cluster: str = ""
 
 
+class Drain(StrEnum):
+    """What becomes of a pool's pods that end by themselves when a node of it is to go."""
+
+    EVICT = "evict"
+    WAIT = "wait"
+
+
 @dataclass(frozen=True, slots=True)
 class Pool:
     """One pool of the pools file, defaults filled in; `price` None = unknown, used last."""
@@ -356,6 +370,7 @@ class Pool:
     vcpus: int = 0  # of one node, as quotas count them; 0 = as many as its shape has
     placement_groups: PlacementGroups | None = None
     headroom: int = 0  # nodes kept free of pods
+    drain: Drain = Drain.EVICT
 
     @property
     def ceiling(self) -> int:
@@ -412,6 +427,7 @@ class ScaleDown:
     drain_timeout: float
     max_parallel_fraction: float
     replace_saving: float = 0.0
+    completion_timeout: float = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -575,6 +591,7 @@ class Ledger:
     those of them that only wait for Azure; they do not count, or a deletion that hangs would hold up all others.
     `cooling`: nodes whose retirement was given up a short while ago, and why. `learnt`: what was learnt, by pool.
     `recallable`: those of `retiring` that may still be told to stay; `recalled` were told so, and are supply again.
+    `waiting`: those of `retiring` that wait for pods to run to their end.
     `usages`: core quotas as lately read; what is not among them is not limited. `bought` {pool/instance: for whom},
     `vain` {class: its pause}. `gangs`: those that nodes were bought for, by `shared.planning.gang_holds.digest`.
     """
@@ -586,6 +603,7 @@ class Ledger:
     cooling: Mapping[str, str] = field(default_factory=dict)
     learnt: Mapping[str, Learnt] = field(default_factory=dict)
     recallable: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
     recalled: frozenset[str] = frozenset()
     usages: tuple[Usage, ...] = ()
     bought: Mapping[str, Purchase] = field(default_factory=dict)

@@ -15,6 +15,9 @@ GANG_MINIMUM_ANNOTATION = "sluice.io/gang-min-member"  # how many pods of the ga
 GANG_ROLE_ANNOTATION = "sluice.io/gang-role"  # optional: what the pod is in it (worker, ps)
 GANG_ROLE_MINIMUM_ANNOTATION = "sluice.io/gang-role-min-member"  # how many pods of this pod's role must be among them
 
+# What people write on a pod that must run to its end: its node waits for that, and nobody evicts the pod.
+WAIT_FOR_COMPLETION_ANNOTATION = "sluice.io/wait-for-completion"  # "true"
+
 CLUSTER_TAG = "sluice-cluster"
 POOL_TAG = "sluice-pool"
 OPERATION_TAG = "sluice-operation"

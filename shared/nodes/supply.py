@@ -112,9 +112,7 @@ def bystanders(snapshot: Snapshot, sites: Sequence[Site]) -> list[Place]:
 def content_of(node: NodeView) -> Content:
     """The pods on a node; on one that Azure takes away those that move are planned for, and no more counted here."""
     going = node.evicting_at is not None
-    return tuple(
-        (bound.shape, len(bound.pods)) for bound in node.bound if not (going and bound.movability is Movability.MOVES)
-    )
+    return tuple((bound.shape, len(bound.pods)) for bound in node.bound if not (going and bound.comes_again))
 
 
 def present(snapshot: Snapshot, ledger: Ledger, now: datetime) -> dict[str, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shared.model import BoundPods, Gang, Movability, NodeView, PodClass, PodRef, Snapshot
+from shared.model import BoundPods, Gang, NodeView, PodClass, PodRef, Snapshot
 from shared.packing.allocation import Allocation, Question
 from shared.packing.axes import Matrix
 from shared.reading.gang_members import gang_name, role_name, title
@@ -119,7 +119,7 @@ def looking_for_room(snapshot: Snapshot) -> Iterator[tuple[str, tuple[PodRef, ..
 
 
 def _moves(node: NodeView, bound: BoundPods) -> bool:
-    return node.evicting_at is not None and bound.movability is Movability.MOVES
+    return node.evicting_at is not None and bound.comes_again
 
 
 def missing_pods(need: Need, classes: Sequence[PodClass]) -> Shortage | None:

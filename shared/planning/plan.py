@@ -14,7 +14,6 @@ from shared.model import (
     Delta,
     Ledger,
     Mode,
-    Movability,
     NewNode,
     Placement,
     Plan,
@@ -178,7 +177,7 @@ def demand(snapshot: Snapshot) -> list[PodClass]:
     for node in snapshot.nodes:
         if node.evicting_at is not None:
             for bound in node.bound:
-                if bound.movability is Movability.MOVES:
+                if bound.comes_again:
                     groups.setdefault(bound.shape, []).append(bound.pods)
     classes = [PodClass(shape, _joined(pods)) for shape, pods in groups.items() if any(pods)]
     return sorted(classes, key=_order)

@@ -33,6 +33,7 @@ from shared.model import (
 from shared.packing.allocation import Effort
 from shared.packing.pool_choice import known_price
 from shared.planning.plan import plan
+from shared.planning.retirement import waits_for_pods
 from shared.reading.projection import utilization
 
 NO_ROOM = "fits no node that stays"
@@ -122,7 +123,7 @@ class _Question:
         acts = settings.mode is Mode.OBSERVE or (settings.mode is Mode.ACT and pool.mode is Mode.ACT)
         old = self._now - node.created_at >= timedelta(seconds=settings.scale_down.idle_after)
         usable = node.ready and not node.unschedulable and node.evicting_at is None
-        return acts and old and usable and bool(known_price(pool)) and bool(_moving(node))
+        return acts and old and usable and not waits_for_pods(node) and bool(known_price(pool)) and bool(_moving(node))
 
     def _if_idle(self, names: Collection[str]) -> Plan:
         since = self._now - timedelta(seconds=self._config.scale_down.idle_after)

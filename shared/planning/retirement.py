@@ -153,6 +153,11 @@ def _moving(node: NodeView, cutoff: int = _NOBODY) -> list[BoundPods]:
     ]
 
 
+def waits_for_pods(node: NodeView) -> bool:
+    """Whether the node has pods that run to their end before it may go."""
+    return any(bound.movability is Movability.WAITS for bound in node.bound)
+
+
 def _idle_text(node: NodeView, now: datetime) -> str:
     since = node.idle_since or now
     return f"idle for {int((now - since).total_seconds() // 60)} min"
@@ -174,7 +179,8 @@ class _Judge:
         ours = {pool.name for pool in config.pools}
         nodes = [node for node in snapshot.nodes if node.pool in ours]
         self._budget = max(1, int(config.scale_down.max_parallel_fraction * len(nodes)))
-        self._in_flight = len(ledger.retiring - ledger.deleting)
+        self._in_flight = len(ledger.retiring - ledger.deleting - ledger.waiting)
+        self._waiting = len(ledger.waiting)
         self._standing = standing(snapshot, ledger)
         self._destinations: set[str] = set()
         self._gangs = _Gangs(snapshot, ledger)
@@ -188,18 +194,27 @@ class _Judge:
             return f"PoolMinimum: {pool.name} has {self._standing.get(pool.name, 0)}, its minimum", ()
         if needed := self._gangs.broken_by(node) or self._keeper.refusal(node):
             return needed, ()
-        if self._in_flight >= self._budget:
-            return f"DisruptionBudget: {self._in_flight} of {self._budget} retirements are under way", ()
+        if shut := self._shut(waits=waits_for_pods(node)):
+            return shut, ()
         why, moves = self._movers.move(node)
         if why:
             return why, ()
         self._gangs.leave(node)
         self._keeper.goes(node)
         self._in_flight += 1
+        self._waiting += waits_for_pods(node)
         if node.ready:
             self._standing[pool.name] -= 1
         self._destinations.update(move.target for move in moves)
         return "", moves
+
+    def _shut(self, *, waits: bool) -> str:
+        """Why nobody else may go now, or ""."""
+        if self._in_flight >= self._budget:
+            return f"DisruptionBudget: {self._in_flight} of {self._budget} retirements are under way"
+        if waits and self._waiting >= self._budget:
+            return f"DisruptionBudget: {self._waiting} of {self._budget} nodes wait for their pods to end"
+        return ""
 
 
 class _Gangs:

@@ -1,12 +1,15 @@
 """What a drain may do with each pod of a node, and with the node itself. The first rule that applies decides:
 
 1. mirror and static pods, DaemonSet pods, pods that have ended or are ending: STAY, they go with the node;
-2. `cluster-autoscaler.kubernetes.io/safe-to-evict: "true"`: MOVES, its owner vouches for the rest;
-3. `safe-to-evict: "false"` or `karpenter.sh/do-not-disrupt: "true"`: BLOCKS (so does a duration, Karpenter's newer
+2. `sluice.io/wait-for-completion: "true"`, or cluster-autoscaler's `safe-to-evict: on-completion`: WAITS, unless
+   `karpenter.sh/do-not-disrupt` BLOCKS;
+3. `cluster-autoscaler.kubernetes.io/safe-to-evict: "true"`: MOVES, its owner vouches for the rest;
+4. `safe-to-evict: "false"` or `karpenter.sh/do-not-disrupt: "true"`: BLOCKS (so does a duration, Karpenter's newer
    form, for as long as it stands there: an hour too long on a node costs less than a run that is cut off);
-4. a bare pod, which nothing would make again: BLOCKS;
-5. local storage (emptyDir on disk, hostPath), unless `safe-to-evict-local-volumes` names the volume: BLOCKS;
-6. everything else MOVES, with the Eviction API, hence as its PodDisruptionBudget allows.
+5. in a pool with `drain: wait`, a pod that ends by itself (its restartPolicy is not Always): WAITS;
+6. a bare pod, which nothing would make again: BLOCKS;
+7. local storage (emptyDir on disk, hostPath), unless `safe-to-evict-local-volumes` names the volume: BLOCKS;
+8. everything else MOVES, with the Eviction API, hence as its PodDisruptionBudget allows.
 
 The annotations are cluster-autoscaler's and Karpenter's, so that a cluster that comes from either keeps its word. One
 rule of cluster-autoscaler is left out on purpose: kube-system pods without a budget move like any other. They hold
@@ -19,12 +22,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.model import Movability
+from shared.model import Drain, Movability
+from shared.names import WAIT_FOR_COMPLETION_ANNOTATION
 from shared.reading.pods import is_terminal, is_terminating, owner_kind
 
 Json = dict[str, Any]
 
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+ON_COMPLETION = "on-completion"
 SAFE_LOCAL_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
@@ -38,15 +43,23 @@ _MOVES = (Movability.MOVES, "")
 _STAYS = (Movability.STAYS, "")
 
 
-def movability(pod: Json) -> tuple[Movability, str]:
-    """What a drain does with the pod, and why it may not where it BLOCKS."""
+def movability(pod: Json, drain: Drain = Drain.EVICT) -> tuple[Movability, str]:
+    """What a drain does with the pod, by its pool's `drain`; why it may not move where it BLOCKS, or WAITS and would
+    otherwise block."""
     annotations = pod["metadata"].get("annotations") or _EMPTY
     if _goes_with_the_node(pod, annotations):
         return _STAYS
+    if _waits_by_itself(annotations):
+        opted_out = _disruption_forbidden(annotations)
+        return (Movability.BLOCKS, opted_out) if opted_out else (Movability.WAITS, _lost_by_moving(pod, annotations))
     if annotations.get(SAFE_TO_EVICT) == "true":
         return _MOVES
-    blocked_by = _opted_out(annotations) or _lost_by_moving(pod, annotations)
-    return (Movability.BLOCKS, blocked_by) if blocked_by else _MOVES
+    if opted_out := _opted_out(annotations):
+        return Movability.BLOCKS, opted_out
+    lost = _lost_by_moving(pod, annotations)
+    if drain is Drain.WAIT and (pod.get("spec") or _EMPTY).get("restartPolicy", "Always") != "Always":
+        return Movability.WAITS, lost
+    return (Movability.BLOCKS, lost) if lost else _MOVES
 
 
 def node_blocked_by(annotations: Mapping[str, str]) -> str:
@@ -91,12 +104,19 @@ def _goes_with_the_node(pod: Json, annotations: Mapping[str, str]) -> bool:
     )
 
 
+def _waits_by_itself(annotations: Mapping[str, str]) -> bool:
+    wanted = annotations.get(WAIT_FOR_COMPLETION_ANNOTATION) == "true"
+    return wanted or annotations.get(SAFE_TO_EVICT) == ON_COMPLETION
+
+
 def _opted_out(annotations: Mapping[str, str]) -> str:
     if annotations.get(SAFE_TO_EVICT) == "false":
         return f"PodOptOut: annotation {SAFE_TO_EVICT}"
-    if _says_no(annotations.get(DO_NOT_DISRUPT, "")):
-        return f"PodOptOut: annotation {DO_NOT_DISRUPT}"
-    return ""
+    return _disruption_forbidden(annotations)
+
+
+def _disruption_forbidden(annotations: Mapping[str, str]) -> str:
+    return f"PodOptOut: annotation {DO_NOT_DISRUPT}" if _says_no(annotations.get(DO_NOT_DISRUPT, "")) else ""
 
 
 def _lost_by_moving(pod: Json, annotations: Mapping[str, str]) -> str:

@@ -17,6 +17,7 @@ from shared.model import (
     BoundPods,
     Config,
     DaemonShape,
+    Drain,
     Gang,
     HostPort,
     Movability,
@@ -153,10 +154,12 @@ def project_node(
 ) -> NodeView:
     """One node with the pods bound to it; `idle_since` is dropped when the node is busy again."""
     pods_on_it = list(pods_on_it)
-    bound = _bound(pods_on_it, interest, storage)
-    view = _named("node", node, lambda item: _view(item, bound, config))
+    pool = _named("node", node, lambda item: pool_of(item, config))
+    drain = drain_of(config, pool)
+    bound = _bound(pods_on_it, interest, storage, drain)
+    view = _named("node", node, lambda item: _view(item, bound, pool))
     if leaving := [pod for pod in pods_on_it if is_terminating(pod) and not is_terminal(pod)]:
-        view = replace(view, leaving=_requested(_bound(leaving, interest, storage)))
+        view = replace(view, leaving=_requested(_bound(leaving, interest, storage, drain)))
     if storage is not None:
         view = _with_volumes(view, pods_on_it, storage)
     if idle_since is None or utilization(view) >= config.scale_down.utilization_below:
@@ -217,22 +220,29 @@ def _counted(allocatable: Resources) -> list[str]:
     return [name for name in names if allocatable[name] > 0]
 
 
-def _bound(pods: Iterable[Json], interest: Interest, storage: Storage | None) -> tuple[BoundPods, ...]:
+def drain_of(config: Config, pool: str) -> Drain:
+    """How nodes of that pool are emptied; a node of no pool of ours never is."""
+    found = config.pool(pool) if pool else None
+    return found.drain if found is not None else Drain.EVICT
+
+
+def _bound(pods: Iterable[Json], interest: Interest, storage: Storage | None, drain: Drain) -> tuple[BoundPods, ...]:
     """Pods that take room, by shape and by what a drain would do with them."""
     groups: dict[tuple[PodShape, Movability, str], list[PodRef]] = defaultdict(list)
     shape = partial(shape_of, interest=interest, storage=storage)
+    moves = partial(movability, drain=drain)
     for pod in pods:
         if not _named("pod", pod, is_terminal):
-            key = (_named("pod", pod, shape), *_named("pod", pod, movability))
+            key = (_named("pod", pod, shape), *_named("pod", pod, moves))
             groups[key].append(_named("pod", pod, pod_ref))
     found = [
-        BoundPods(shape, tuple(sorted(refs, key=_ref_order)), moves, blocked_by)
-        for (shape, moves, blocked_by), refs in groups.items()
+        BoundPods(shape, tuple(sorted(refs, key=_ref_order)), what, blocked_by)
+        for (shape, what, blocked_by), refs in groups.items()
     ]
     return tuple(sorted(found, key=lambda group: _ref_order(group.pods[0])))
 
 
-def _view(node: Json, bound: tuple[BoundPods, ...], config: Config) -> NodeView:
+def _view(node: Json, bound: tuple[BoundPods, ...], pool: str) -> NodeView:
     meta, spec, status = node["metadata"], node.get("spec") or _EMPTY, node.get("status") or _EMPTY
     annotations = meta.get("annotations") or _EMPTY
     conditions = {item["type"]: item for item in status.get("conditions") or ()}
@@ -240,7 +250,7 @@ def _view(node: Json, bound: tuple[BoundPods, ...], config: Config) -> NodeView:
         name=meta["name"],
         uid=meta.get("uid", ""),
         provider_id=spec.get("providerID", ""),
-        pool=pool_of(node, config),
+        pool=pool,
         labels=dict(meta.get("labels") or _EMPTY),
         taints=tuple(Taint(item["key"], item.get("value") or "", item["effect"]) for item in spec.get("taints") or ()),
         allocatable=amounts(status.get("allocatable") or status.get("capacity") or _EMPTY),

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from shared.model import AzureScope, Config, Mode, Pool, PoolKind, Priority, ScaleDown, Timing
+from shared.model import AzureScope, Config, Drain, Mode, Pool, PoolKind, Priority, ScaleDown, Timing
 from shared.quantity import format_amount
 from shared.settings import config_aks, config_bounds
 from shared.settings.config_schema import (
@@ -94,6 +94,13 @@ _POOL = (
         "fallback", ListOf(_NAME, 50), "Pools tried in this order when this one cannot deliver; without it, by price."
     ),
     Field("mode", Choice(Mode), "As the file's mode, for this pool; the stricter of the two holds."),
+    Field(
+        "drain",
+        Choice(Drain),
+        "What becomes of pods that end by themselves (restartPolicy Never or OnFailure) when a node is to go: evict, "
+        "or wait, which closes the node and lets them run to their end. Default evict: whoever minds says so.",
+        default=Drain.EVICT.value,
+    ),
     Field("azure", Record(_AZURE), "Overrides the file's azure, key by key."),
     *config_bounds.pool_fields(MOST_NODES),
 )
@@ -123,8 +130,16 @@ _SCALE_DOWN = (
     Field(
         "max_parallel_fraction",
         Number(0, 1),
-        "Share of a pool's nodes that may retire at a time, one at least. Default 0.1: a mistake costs a tenth.",
+        "Share of the cluster's nodes that may retire at a time, one at least; as many more may wait for pods to run "
+        "to their end. Default 0.1: a mistake costs a tenth.",
         default=0.1,
+    ),
+    Field(
+        "completion_timeout",
+        Duration(1, 2_592_000),
+        "How long a node that is to go may wait for pods that must run to their end (`drain: wait`, or the annotation "
+        "sluice.io/wait-for-completion) before it is given back. Default 24h: a night's training ends within it.",
+        default="24h",
     ),
     Field(
         "replace_saving",
@@ -285,6 +300,7 @@ def _pool(fields: Json, shape: dict[str, int], reserved: dict[str, int], azure: 
         vcpus=fields.get("quota", {}).get("vcpus", vcpus(fields.get("sku", ""))),
         placement_groups=fields.get("placement_groups"),
         headroom=fields.get("headroom", 0),
+        drain=fields.get("drain", Drain.EVICT),
     )
 
 

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from shared.state.growths import remember_failure
-from shared.state.ledger import DRAINING, EVICTING, READY, RECALLED, ClusterLedger, Json, Leaving, after, passed
+from shared.state.ledger import (
+    DRAINING,
+    EVICTING,
+    READY,
+    RECALLED,
+    WAITING,
+    ClusterLedger,
+    Json,
+    Leaving,
+    after,
+    passed,
+)
 
 EVICTED_CODE = "SpotEvicted"
 SEVERAL = 3  # evictions from one kind of Spot within the window: one or two are Azure's everyday
@@ -20,7 +31,7 @@ def adopt(ledger: ClusterLedger, order: Json) -> Json:
     look at the cluster for all that come with it.
     """
     present = ledger.retirements.get(order["node"])
-    if present is not None and present.op != order["op"] and present.stage not in (DRAINING, READY, RECALLED):
+    if present is not None and present.op != order["op"] and present.stage not in (DRAINING, WAITING, READY, RECALLED):
         return {"ok": False, "kind": "duplicate", "op": present.op}
     if present is None or present.op != order["op"]:
         _remember(ledger, order)

@@ -14,6 +14,7 @@ from shared.state.ledger import (
     REASON_LENGTH,
     RECALL_REASON,
     RECALLED,
+    WAITING,
     ClusterLedger,
     Cooling,
     Json,
@@ -25,7 +26,7 @@ from shared.state.ledger import (
 def recall(ledger: ClusterLedger, node: str) -> bool:
     """Tell a saga that its node stays, if it has not gone too far: the removal that took it may have asked Azure."""
     leaving = ledger.retirements.get(node)
-    if leaving is None or leaving.stage not in (DRAINING, READY, RECALLED):
+    if leaving is None or leaving.stage not in (DRAINING, WAITING, READY, RECALLED):
         return False
     ledger.retirements[node] = replace(leaving, stage=RECALLED)
     return True
@@ -33,16 +34,19 @@ def recall(ledger: ClusterLedger, node: str) -> bool:
 
 def retirement_problem(ledger: ClusterLedger, wish: Json, order: Json) -> str:
     """Why this retirement must not start, or "". `limit`: how many nodes may drain at once; `spare` {pool: nodes above
-    its minimum}. Nodes that only wait for their VM to go do not use up the limit: one that hangs must block nobody."""
+    its minimum}. Nodes that only wait for their VM to go do not use up the limit: one that hangs must block nobody.
+    Those that wait for pods to run to their end have a limit of their own, since that may take a day."""
     present = ledger.retirements.get(wish["node"])
     if present is not None:
         return "" if present.op == wish["op"] else "a retirement of this node is under way"
     cooling, known = ledger.cooling.get(wish["node"]), (ledger.epoch, ledger.sequence)
     if cooling is not None and not passed(cooling.until, order["now"]) and not cooling.lifted(known):
         return f"stayed a short while ago: {cooling.reason}"
-    draining = sum(leaving.stage not in (DELETING, GONE, RECALLED) for leaving in ledger.retirements.values())
-    if draining >= order["limit"]:
+    stages = [leaving.stage for leaving in ledger.retirements.values()]
+    if sum(stage not in (DELETING, GONE, RECALLED, WAITING) for stage in stages) >= order["limit"]:
         return f"{order['limit']} retirements are under way, which is as many as may be"
+    if wish.get("waits") and stages.count(WAITING) >= order["limit"]:
+        return f"{order['limit']} nodes wait for their pods to end, which is as many as may"
     leaving_pool = sum(leaving.pool == wish["pool"] for leaving in ledger.retirements.values())
     if leaving_pool >= order["spare"].get(wish["pool"], 0):
         return f"pool {wish['pool']} would fall below its minimum"
@@ -68,3 +72,12 @@ def end_retirement(ledger: ClusterLedger, order: Json) -> Json:
         ledger.gone = dict([*ledger.gone.items(), (order["node"], order["gone"])][-GONE_LIMIT:])
     again, ledger.idle_waiting = ledger.idle_waiting, False
     return {"ok": True, "again": again}
+
+
+def note_waiting(ledger: ClusterLedger, order: Json) -> Json:
+    """The node of saga `op` waits for pods to run to their end, or no longer (`over`)."""
+    leaving = ledger.retirements.get(order["node"])
+    before, after_ = (WAITING, DRAINING) if order.get("over") else (DRAINING, WAITING)
+    if leaving is not None and leaving.op == order["op"] and leaving.stage == before:
+        ledger.retirements[order["node"]] = replace(leaving, stage=after_)
+    return {"ok": True}

@@ -32,6 +32,7 @@ INTENDED = "intended"
 ASKED = "asked"
 ARRIVING = "arriving"
 DRAINING = "draining"
+WAITING = "waiting"  # for pods that run to their end: nothing is evicted, and it counts among no others
 READY = "ready"  # drained: a removal of its pool may take it
 REMOVING = "removing"  # under the pool's lock, about to ask Azure: nobody may call the node back any more
 DELETING = "deleting"
@@ -213,7 +214,8 @@ def planning_ledger(view: Json, now: datetime | None = None) -> Ledger:
         retiring=frozenset(view.get("retirements", {})) - _leaving(view, RECALLED),
         deleting=_leaving(view, DELETING, GONE),
         cooling=cooling,
-        recallable=_leaving(view, DRAINING, READY),
+        recallable=_leaving(view, DRAINING, WAITING, READY),
+        waiting=_leaving(view, WAITING),
         recalled=_leaving(view, RECALLED) | {node for node, why in cooling.items() if why == RECALL_REASON},
         learnt={pool: _lesson(entry) for pool, entry in view.get("learnt", {}).items()},
         bought={node: _purchase(entry) for node, entry in view.get("bought", {}).items()},

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.model import Movability
+from shared.model import Drain, Movability
 from shared.reading.drain import grace_of, is_critical, movability, node_blocked_by, why_moves
 from tests.reading.builders import owned, pod
 
@@ -141,3 +141,34 @@ def test_a_pod_may_take_its_own_grace_period_or_kubernetes_default(spec, seconds
 def test_the_record_names_the_rule_that_lets_a_pod_move():
     assert why_moves(annotated(owner="Job")) == "its Job makes it again"
     assert SAFE in why_moves(annotated({SAFE: "true"}, owner=""))
+
+
+WAIT = "sluice.io/wait-for-completion"
+
+
+@pytest.mark.parametrize("annotations", [{WAIT: "true"}, {SAFE: "on-completion"}, {WAIT: "true", SAFE: "true"}])
+def test_a_pod_that_must_run_to_its_end_is_waited_for(annotations):
+    assert movability(annotated(annotations)) == (Movability.WAITS, "")
+
+
+def test_what_would_be_lost_by_moving_is_told_of_one_that_is_waited_for():
+    what, why = movability(annotated({WAIT: "true"}, owner=""))
+    assert what is Movability.WAITS
+    assert why.startswith("BarePod")
+
+
+def test_karpenters_opt_out_forbids_even_to_wait():
+    assert movability(annotated({WAIT: "true", KEEP: "true"}))[0] is Movability.BLOCKS
+
+
+@pytest.mark.parametrize(
+    ("policy", "what"),
+    [("Never", Movability.WAITS), ("OnFailure", Movability.WAITS), ("Always", Movability.MOVES)],
+)
+def test_a_pool_may_wait_for_all_pods_that_end_by_themselves(policy, what):
+    assert movability(annotated(owner="Job", restartPolicy=policy), Drain.WAIT) == (what, "")
+    assert movability(annotated(owner="Job", restartPolicy=policy), Drain.EVICT) == (Movability.MOVES, "")
+
+
+def test_an_opt_out_holds_in_such_a_pool_too():
+    assert movability(annotated({SAFE: "false"}, restartPolicy="Never"), Drain.WAIT)[0] is Movability.BLOCKS
