@@ -495,8 +495,8 @@ class FailureMemory:
     """Azure said no: what it will say again until `until`. Empty `sku`, `zone`, `pool`, `subscription` or `location`
     means any; `pool` is named where the refusal says nothing about other pools, or the pool has no SKU to go by.
 
-    With a `quota` it is about the pools that count against that one: it is a reading of its `numbers` (limit, used),
-    made `since`, if Azure gave them. `detail` says more to a reader than the code does.
+    With a `quota` it is about the pools that count against that one: it is a reading of its `numbers` (limit, used), if
+    Azure gave them. It said so at `since`. `detail` says more to a reader than the code does.
     """
 
     sku: str

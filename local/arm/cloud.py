@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from local.arm.errors import ArmError
 from local.arm.faults import Fault, Faults, Stage, Throttle
-from local.arm.operations import Operations
+from local.arm.operations import Operation, Operations
 from local.arm.quota import Quota
 from local.arm.settings import ArmLatencies, Quirks, Range
 from local.arm.skus import Skus
 from local.arm.state import Estate, Vm
-from local.arm.trouble import ArmChances, ArmTrouble
+from local.arm.trouble import GROWTHS, ArmChances, ArmTrouble
 from local.arm.truth import Truth, Write
 from local.chances import Chances
 from local.randomness import stream
@@ -54,13 +54,18 @@ class Cloud:
         self.ids = stream(seed, "arm", "ids")
         self.chances = ArmChances(Chances(timeline, seed, "arm", "trouble"), trouble)
         self.faults = Faults(stream(seed, "arm", "faults"), self.chances.fault, self._struck)
-        self.operations = Operations(timeline, stream(seed, "arm", "operations"), latencies.retry_after, self.later)
+        ids = stream(seed, "arm", "operations")
+        self.operations = Operations(timeline, ids, latencies.retry_after, self.later, self._failed)
         self.truth = Truth(timeline, self.estate)
         self.throttle: Throttle | None = None
         self.stocks: dict[Stock, int] = {}
         self.page_size = 100
         self._durations = stream(seed, "arm", "durations")
         self._places = stream(seed, "arm", "places")
+
+    def _failed(self, operation: Operation) -> None:
+        if operation.name in GROWTHS:
+            self.truth.add_refusal(operation.code, operation.resource)
 
     def _struck(self, operation: str, resource: str, stage: Stage) -> None:
         self.chances.chances.note(f"ordered {operation} {stage}", resource)

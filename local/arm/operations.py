@@ -38,8 +38,11 @@ class Later(Protocol):
 class Operations:
     """All of them, by id; they are remembered for good (Azure forgets after some days)."""
 
-    def __init__(self, timeline: Timeline, ids: Random, retry_after: int, later: Later) -> None:
+    def __init__(
+        self, timeline: Timeline, ids: Random, retry_after: int, later: Later, failed: Callable[[Operation], None]
+    ) -> None:
         self._timeline, self._ids, self._retry_after, self._later = timeline, ids, retry_after, later
+        self._failed = failed
         self.by_id: dict[str, Operation] = {}
         self.signature = ""  # Azure signs these URLs with some kilobytes of certificate; tests of token sizes set it
 
@@ -55,6 +58,8 @@ class Operations:
             return
         operation.status = "Failed" if code else "Succeeded"
         operation.code, operation.message, operation.ended_at = code, message, self._timeline.now()
+        if code:
+            self._failed(operation)
 
     def end_later(
         self,

@@ -13,7 +13,7 @@ from local.arm.scale_sets import ScaleSets
 from local.arm.settings import ArmLatencies, Quirks
 from local.arm.state import Attached, Disk, Vm
 from local.arm.things import Disks, NetworkInterfaces
-from local.arm.trouble import ArmTrouble
+from local.arm.trouble import GROWTHS, ArmTrouble
 from local.arm.truth import Truth
 from local.arm.virtual_machines import VirtualMachines
 from local.azure_transport import CONNECTION_LOST
@@ -149,9 +149,15 @@ class ArmStandIn:
         resource = _resource(target)
         if self.cloud.faults.take(route.name, resource, "unreached") is not None:
             return Response(503, {CONNECTION_LOST: REFUSED})
-        self.cloud.refuse(route.name, resource)
         host = request.headers.get("host")
-        response = route.handle(Call(request, target, f"http://{host}" if host else self._base_url))
+        call = Call(request, target, f"http://{host}" if host else self._base_url)
+        try:
+            self.cloud.refuse(route.name, resource)
+            response = route.handle(call)
+        except ArmError as refusal:
+            if route.name in GROWTHS:
+                truth.add_refusal(refusal.code, resource)
+            raise
         if self.cloud.faults.take(route.name, resource, "lost") is not None:
             return Response(502, {CONNECTION_LOST: "lost"})
         return response

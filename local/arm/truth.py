@@ -34,9 +34,19 @@ class Write:
     named: tuple[str, ...] = ()
 
 
-What = Literal["write", "made", "running", "failed", "evicted", "deleting", "gone", "disk gone", "nic gone"]
-"""What a watcher is told of: of an accepted write, of a VM (`made` to `gone`), of a disk or NIC that is deleted."""
-Watcher = Callable[[What, Write | Vm | Disk | Nic], None]
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Azure said no to a growth of `resource`, at once or in the end, with `code`."""
+
+    at: datetime
+    code: str
+    resource: str
+
+
+What = Literal["write", "refused", "made", "running", "failed", "evicted", "deleting", "gone", "disk gone", "nic gone"]
+"""What a watcher is told of: an accepted write, a growth refused, a VM (`made` to `gone`), a disk or NIC deleted."""
+Thing = Write | Refusal | Vm | Disk | Nic
+Watcher = Callable[[What, Thing], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,7 @@ class Truth:
         self.nics: list[Nic] = []
         self.disks: list[Disk] = []
         self.writes: list[Write] = []
+        self.refusals: list[Refusal] = []
         self.maximums: dict[str, int] = {}  # by scale set or agent pool in lower case; VMs: by "tag:" and the pool
         self.requests: Counter[str] = Counter()  # by route name, such as "scale_set.update"
         self.methods: Counter[str] = Counter()
@@ -67,7 +78,7 @@ class Truth:
         """Call `watcher` with everything that happens from now on, as it happens; it must not change anything."""
         self._watchers.append(watcher)
 
-    def tell(self, what: What, thing: Write | Vm | Disk | Nic) -> None:
+    def tell(self, what: What, thing: Thing) -> None:
         """Called by the stand-in's parts."""
         for watcher in self._watchers:
             watcher(what, thing)
@@ -81,6 +92,12 @@ class Truth:
         """A write was accepted."""
         self.writes.append(write)
         self.tell("write", write)
+
+    def add_refusal(self, code: str, resource: str) -> None:
+        """A growth was refused, or failed."""
+        refusal = Refusal(self._timeline.now(), code, resource)
+        self.refusals.append(refusal)
+        self.tell("refused", refusal)
 
     def add_eviction(self, vm: Vm) -> None:
         """Azure took a Spot VM."""

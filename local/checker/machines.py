@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from local.arm.quota import Quota
 from local.arm.state import Disk, Nic, Vm
-from local.arm.truth import What, Write
+from local.arm.truth import Thing, What, Write
 from local.checker.evidence import NODE_OPT_OUTS, PoolFacts
 from local.checker.nodes import Nodes
 from local.checker.notebook import Notebook, some
@@ -39,7 +39,7 @@ class Machines:
         self._taken: set[str] = set()  # ids of VMs that Azure took
         self._below = {pool.name: Below(book.begun if pool.minimum else None) for pool in book.pools}
 
-    def note(self, what: What, thing: Write | Vm | Disk | Nic) -> None:
+    def note(self, what: What, thing: Thing) -> None:
         """See `local.arm.truth.Watcher`."""
         match what, thing:
             case "write", Write():

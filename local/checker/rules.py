@@ -11,6 +11,7 @@ from datetime import datetime
 
 from local.checker.evidence import AzureEvidence, Evidence
 from local.checker.notebook import some
+from local.checker.refused import shut_pools
 from local.checker.servable import fits
 from local.kube.kinds import POD
 from local.kube.objects import is_finished
@@ -119,9 +120,12 @@ def what_was_seen(evidence: Evidence) -> Iterator[str]:
 
 
 def nobody_waits_in_vain(evidence: Evidence) -> Iterator[str]:
-    """No pod is pending at the end that an empty node of some pool with room left could take."""
+    """No pod is pending at the end that an empty node of some pool with room left could take, unless Azure has said
+    within a day that the pool's size is not to be had."""
     live = evidence.arm.live_vms()
-    open_pools = [pool for pool in evidence.pools if sum(pool.holds(vm) for vm in live) < pool.maximum]
+    shut = shut_pools(evidence.arm.refusals, evidence.pools, evidence.now)
+    room = [pool for pool in evidence.pools if sum(pool.holds(vm) for vm in live) < pool.maximum]
+    open_pools = [pool for pool in room if pool.name not in shut]
     end = _at(evidence, evidence.now)
     for pod in evidence.store.all(POD):
         if pod.spec.get("nodeName") or is_finished(pod):

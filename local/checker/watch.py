@@ -9,9 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from local.arm.quota import Quota
-from local.arm.state import Disk, Nic, Vm
 from local.arm.truth import Truth as ArmTruth
-from local.arm.truth import What, Write
 from local.checker.evidence import PoolFacts
 from local.checker.machines import Machines
 from local.checker.nodes import Nodes
@@ -36,8 +34,8 @@ class Watch:
         self.nodes = Nodes(self.book)
         self.machines = Machines(self.book, self.nodes, quota)
         for vm in arm.live_vms():
-            self._note("made", vm)
-        arm.on_record(self._note)
+            self.machines.note("made", vm)
+        arm.on_record(self.machines.note)
         cluster.store.subscribe(self.nodes.note)
         cluster.truth.on_record(self.nodes.note_record)
 
@@ -53,9 +51,6 @@ class Watch:
     def step(self, last_fault: datetime | None = None) -> None:
         """Judge what only time breaks; `last_fault` is when the outside misbehaved last."""
         self.machines.check_minimums(last_fault)
-
-    def _note(self, what: What, thing: Write | Vm | Disk | Nic) -> None:
-        self.machines.note(what, thing)
 
 
 class _Signed:

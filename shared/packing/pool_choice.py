@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import isfinite
 
 import numpy as np
@@ -22,16 +22,22 @@ _GROUPS = {
     PlacementGroups.MANY: "as many as a scale set takes",
     PlacementGroups.MANY_CUSTOM_IMAGE: "as many as a scale set of a custom image takes",
 }
+ASK_AGAIN = timedelta(minutes=4)  # less than from one sweep to the next
 _BEYOND = 10.0  # a pool of unknown price counts as that much dearer, for its size, than the dearest known one
 
 
 @dataclass(frozen=True, slots=True)
 class PoolState:
-    """A pool now: `room` nodes may still be added, unless it is `barred` (a reason)."""
+    """A pool now: `room` nodes may still be added, unless it is `barred` (a reason).
+
+    `barred_always`: the reason that holds for its minimum too. Who sets a minimum wants nodes of this pool and of no
+    other, so Azure is asked again in every sweep, whatever it said in an earlier one.
+    """
 
     template: Template
     present: int
     barred: str
+    barred_always: str = ""
 
     @property
     def pool(self) -> Pool:
@@ -56,8 +62,12 @@ def pool_states(
     config: Config, templates: Mapping[str, Template], present: Mapping[str, int], ledger: Ledger, now: datetime
 ) -> list[PoolState]:
     """Every pool in the order of the file."""
+    failures = ledger.failures
+    fresh = [failure for failure in failures if failure.since is None or now - failure.since < ASK_AGAIN]
     return [
-        PoolState(templates[pool.name], present.get(pool.name, 0), _barred(pool, ledger.failures, now))
+        PoolState(
+            templates[pool.name], present.get(pool.name, 0), _barred(pool, failures, now), _barred(pool, fresh, now)
+        )
         for pool in config.pools
     ]
 

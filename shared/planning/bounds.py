@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from shared.model import Config, Ledger, Priority, Snapshot
@@ -47,9 +47,11 @@ class Bounds:
             nodes[pool] += 1
         return nodes
 
-    def most(self, pool: int, bought: Sequence[int]) -> int:
-        """How many nodes of the pool may still be bought."""
-        most = self.states[pool].room - bought[pool]
+    def most(self, pool: int, bought: Sequence[int], *, for_minimum: bool = False) -> int:
+        """How many nodes of the pool may still be bought; `for_minimum`: by a pool that lacks them to its minimum."""
+        state = self.states[pool]
+        state = replace(state, barred=state.barred_always) if for_minimum else state
+        most = state.room - bought[pool]
         for quota in self.quotas:
             limit = quota.limit
             spent = sum(cost * nodes for cost, nodes in zip(limit.costs, bought, strict=True))

@@ -291,5 +291,6 @@ def _notes(
         if known_price(pool) is None and (pool.name in added or pool.name in top_up):
             yield f"pool {pool.name}: price unknown, so it is used last and missing from the cost"
     for state in states:
-        if state.barred and state.pool.minimum > state.present and state.pool.mode is not Mode.PAUSED:
+        lacking = state.pool.minimum > state.present + top_up.get(state.pool.name, 0)
+        if state.barred and lacking and state.pool.mode is not Mode.PAUSED:
             yield f"pool {state.pool.name}: below its minimum of {state.pool.minimum} ({state.barred})"

@@ -79,7 +79,7 @@ class _Topping:
     def fill_minimums(self, healthy: Mapping[str, int]) -> None:
         for number in self._bounds.on_demand_first():
             pool = self._pool(number)
-            self._buy(number, pool.minimum - healthy.get(pool.name, 0) - self._bought[number])
+            self._buy(number, pool.minimum - healthy.get(pool.name, 0) - self._bought[number], for_minimum=True)
 
     def fill_headroom(self) -> None:
         free = self._free_nodes()
@@ -104,9 +104,10 @@ class _Topping:
     def _pool(self, number: int) -> Pool:
         return self._bounds.states[number].pool
 
-    def _buy(self, number: int, wanted: int) -> int:
+    def _buy(self, number: int, wanted: int, *, for_minimum: bool = False) -> int:
         """As many as may be; returns how many that were."""
-        nodes = min(wanted, self._bounds.most(number, self._bought)) if wanted > 0 else 0
+        most = self._bounds.most(number, self._bought, for_minimum=for_minimum) if wanted > 0 else 0
+        nodes = max(0, min(wanted, most))
         self._bought[number] += nodes
         self._added[number] += nodes
         return nodes

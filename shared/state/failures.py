@@ -15,7 +15,7 @@ a newer reading lifts it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -151,6 +151,10 @@ def failure_memory(code: str, message: str, pool: Pool, now: datetime, zone: str
     rule = rule_of(code, message)
     if rule.scope is Scope.NOTHING:
         return None
+    return replace(_memory(rule, code, message, pool, now, zone), since=now)
+
+
+def _memory(rule: Rule, code: str, message: str, pool: Pool, now: datetime, zone: str) -> FailureMemory:
     if rule.scope is Scope.QUOTA:
         return _quota(code, message, pool, now, rule)
     is_spot = pool.priority is Priority.SPOT
@@ -206,7 +210,6 @@ def _quota(code: str, message: str, pool: Pool, now: datetime, rule: Rule) -> Fa
         location=location,
         quota=name,
         numbers=numbers,
-        since=now,
     )
 
 

@@ -266,8 +266,10 @@ def failure_entry(memory: FailureMemory) -> Json:
         "pool": memory.pool,
     }
     entry |= {name: text for name in _TEXTS if (text := getattr(memory, name))}
-    if memory.numbers is not None and memory.since is not None:
-        entry |= {"numbers": list(memory.numbers), "since": stamp(memory.since)}
+    if memory.since is not None:
+        entry["since"] = stamp(memory.since)
+    if memory.numbers is not None:
+        entry["numbers"] = list(memory.numbers)
     return entry
 
 

@@ -1,5 +1,6 @@
 """Which pool serves whom: price, maximum, fallback, failure memory, mode, priority; and why a pool does not."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -203,6 +204,19 @@ def test_a_minimum_that_cannot_be_reached_is_noted():
     made = planned(pools=[pool("spot", minimum=2, priority=Priority.SPOT)], ledger=Ledger(failures=(NO_SPOT,)))
     assert made.top_up == {}
     assert made.notes[0].startswith("pool spot: below its minimum of 2 (RecentFailure: AllocationFailed")
+
+
+def test_a_minimum_asks_again_in_the_next_sweep_though_the_memory_lasts() -> None:
+    pools = [pool("spot", minimum=2, priority=Priority.SPOT)]
+
+    def topped_up(age: timedelta) -> dict[str, int]:
+        refused = replace(NO_SPOT, since=NOW - age)
+        made = planned(pods("a", 1, shape(cpu=4000)), pools=pools, ledger=Ledger(failures=(refused,)))
+        assert added(made) == {}
+        return dict(made.top_up)
+
+    assert topped_up(timedelta(minutes=1)) == {}
+    assert topped_up(timedelta(minutes=5)) == {"spot": 2}
 
 
 def test_tolerant_pods_prefer_what_is_cheap_and_others_stay_out():
