@@ -155,9 +155,12 @@ def _concluded(context: Orchestration, order: Json, seen: Json) -> Steps[Json]:
     concluded = yield from ledger(context, order, "conclude_growth", op=order["op"], **fields)
     delivered = len(concluded["claimed"])
     if delivered >= order["add"]:
+        yield from once(context, "state_growth", order, instances=concluded["claimed"])
         return {"ok": True, "delivered": delivered}
     if seen["again"]:
         yield from once(context, "start_sagas", {"starts": [replan(order)]})
+    if delivered:
+        yield from once(context, "state_growth", order, instances=concluded["claimed"])
     yield context.call_sub_orchestrator("undo_growth", {**order, "failed": seen["failed"]})
     return {
         "ok": False,

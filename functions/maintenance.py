@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import azure.functions as func
 
+from functions import trail
 from functions.durable import Json, Orchestration, Registry, Starter, Steps, cluster_saga_runs, is_running, start_event
 from functions.housekeeping import keep_house
 from functions.nodes import is_ready, provider_id
@@ -13,6 +14,7 @@ from functions.outcomes import LOG, tell
 from functions.retiring import COOLDOWN
 from functions.survey import Survey, is_rare_sweep
 from functions.waiting import attempt, draw, ledger, once
+from functions.wishes import operation_id
 from functions.world import World, budget_key, may_grow, may_retire
 from shared.adapters.errors import NotFound, StaleWrite
 from shared.model import Mode
@@ -89,6 +91,8 @@ def bury_node(world: World, order: Json) -> Json:
     except (NotFound, StaleWrite):
         return {"buried": False}
     tell("node object deleted", cluster=order["cluster"], node=order["node"], pool=pool.name)
+    noted = {**order, "op": operation_id(order["cluster"], "bury", order["node"], order["uid"])}
+    trail.note_node(world, noted, trail.BURIED, "not Ready, and its VM is in no list any more")
     return {"buried": True}
 
 

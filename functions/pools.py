@@ -8,6 +8,7 @@ from itertools import accumulate
 
 import orjson
 
+from functions import trail
 from functions.deletion import begin_deletion
 from functions.durable import Registry
 from functions.nodes import holder_of, is_cordoned, is_ready, provider_id
@@ -48,6 +49,7 @@ def write_capacity(world: World, order: Json) -> Json:
         return _forbidden(pool)
     token = world.compute_of(pool).begin_capacity(pool, order["target"], order["etag"])
     tell("capacity asked", cluster=order["cluster"], pool=pool.name, op=order["op"], target=order["target"])
+    trail.note_growth(world, order, trail.ASKED, _wish(order), add=order["add"], target=order["target"])
     return {"token": token}
 
 
@@ -85,7 +87,10 @@ def inspect_growth(world: World, order: Json) -> Json:
         "failed": _named(failed),
         "creating": sum(each.provisioning_state != "Succeeded" for each in good),
     }
-    return {**found, **_failures(pool, order, failed, len(good))}
+    failures = _failures(pool, order, failed, len(good))
+    for entry in failures["failures"]:
+        trail.note_growth(world, order, trail.REFUSED, f"Azure said {entry['code']}", code=entry["code"])
+    return {**found, **failures}
 
 
 def delete_instances(world: World, order: Json) -> Json:
@@ -152,6 +157,16 @@ def _failures(pool: Pool, order: Json, failed: list[Instance], good: int) -> Jso
     return {"failures": entries[:8], "again": True}
 
 
+def state_growth(world: World, order: Json) -> Json:
+    """{cluster, pool, op, instances}: what came of a growth, for the trail: history finds a node's purchase by it."""
+    trail.note_growth(world, order, trail.BOUGHT, _wish(order), instances=order["instances"])
+    return {}
+
+
+def _wish(order: Json) -> str:
+    return order.get("why") or "to have enough nodes"
+
+
 def useless(instance: Instance, nodes: Sequence[Json]) -> bool:
     """One without a node; or a failed one whose node is not Ready. What Azure calls failed may work all the same (an
     extension that could not be installed), and pods may run there; on a deallocated one nothing does, whatever its Node
@@ -187,6 +202,8 @@ def _create_vms(world: World, pool: Pool, order: Json) -> Json:
                 raise
             break
     tell("machines asked", cluster=order["cluster"], pool=pool.name, op=order["op"], count=len(tokens))
+    if tokens:
+        trail.note_growth(world, order, trail.ASKED, _wish(order), add=len(tokens))
     refused = next(iter(refusals.values()), {})
     return {**refused, "tokens": tokens, "target": strangers + len(tokens)}
 
@@ -228,5 +245,7 @@ def registry(world: World) -> Registry:
     """The activities of growing a pool, and of clearing up what failed."""
 
     made = Registry()
-    made.activity(world, read_pool, write_capacity, lower_capacity, create_vms, inspect_growth, delete_instances)
+    made.activity(
+        world, read_pool, write_capacity, lower_capacity, create_vms, inspect_growth, state_growth, delete_instances
+    )
     return made

@@ -42,6 +42,9 @@ def cordon_evicting(world: World, order: Json) -> Json:
     if not held:
         nodes.cordon(api, {**order, "uid": facts["uid"]}, **{EVICTING_AT_ANNOTATION: order["deadline"]})
         tell("evicting", cluster=order["cluster"], node=order["node"], deadline=order["deadline"])
+        told = {**order, "uid": facts["uid"], "pool": pool.name}
+        why = f"Azure takes the VM at {order['deadline']}"
+        trail.note_node(world, told, trail.NOTICED, why, instance=machine(node))
     return {"node": facts, "held": held, "remaining": nodes.load_of(api, order["node"]).whole}
 
 
@@ -98,6 +101,7 @@ def finish_eviction(world: World, order: Json) -> Json:
             return {"gone": False, "state": "going", "waiting_for": f"{attached} is still there"}
         delete_node_object(world.api(order["cluster"]), order["node"], order["uid"])
     tell("evicted", cluster=order["cluster"], node=order["node"], pool=pool.name)
+    trail.note_node(world, order, trail.GONE, "Azure has taken the VM", instance=order["instance"])
     return {"gone": True}
 
 
