@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from functions.admission import replan
+from functions.admission import FIRST_LEASE, GROWTH_REQUESTS, replan
 from functions.durable import Json, Orchestration, Steps
 from functions.outcomes import CAPACITY, LATER, STALE, THROTTLED, no
-from functions.waiting import attempt, draw, finished, ledger, lock, once, pause, unlock, until
+from functions.waiting import LOCK_SECONDS, attempt, clock, draw, finished, ledger, lock, once, pause, unlock, until
 from shared.state.failures import FULL
-from shared.state.ledger import stamp
+from shared.state.ledger import INTENDED, stamp
 
-GROWTH_REQUESTS = 20  # two readings, a write, ten polls, and room for a second try
 ROUNDS = 8  # readings with a write each
 ROUNDS_PER_HISTORY = 2
 LOOKS = 6
@@ -19,6 +18,7 @@ LOOKS_PER_HISTORY = 6
 LOOK_PAUSE = 10.0
 BLIND = timedelta(minutes=30)  # how long a growth waits for Azure to list its instances
 AGAIN = (STALE, LATER, THROTTLED)
+_PREPARED = ("room", "locked", "drawn")
 
 
 def grow_pool(context: Orchestration) -> Steps[Json]:
@@ -33,9 +33,13 @@ def grow_pool(context: Orchestration) -> Steps[Json]:
         operation = yield from _asked(context, order)
         if operation is None:
             return no("obsolete", "the growth is over already, or its pool stayed locked")
-        context.continue_as_new({**order, "asked": operation.get("since", order["asked"]), "operation": operation})
+        since = operation.get("since", order["asked"])
+        context.continue_as_new({**_bare(order), "asked": since, "operation": operation})
         return {}
-    seen: Json = yield context.call_sub_orchestrator("look_at_growth", order)
+    operation = order["operation"]
+    seen: Json | None = operation.pop("seen", None)
+    if seen is None or not _is_seen(operation, seen, 1):
+        seen = yield context.call_sub_orchestrator("look_at_growth", order)
     if not seen["ok"] and seen["kind"] in AGAIN:
         return seen
     return (yield from _concluded(context, order, seen))
@@ -43,21 +47,54 @@ def grow_pool(context: Orchestration) -> Steps[Json]:
 
 def _asked(context: Orchestration, order: Json) -> Steps[Json | None]:
     """How Azure's operation ended; None when there was nothing (more) to ask for."""
-    yield from draw(context, order, GROWTH_REQUESTS)
     if order["kind"] == "aks":
-        ended: Json | None = yield context.call_sub_orchestrator("ask_agent_pool", order)
+        yield from _paid(context, order)
+        ended: Json | None = yield context.call_sub_orchestrator("ask_agent_pool", _bare(order))
         return ended
-    locked = yield from lock(context, order)
+    locked = yield from _entered(context, order)
     if not locked["granted"] or not _is_open(locked):
         yield from unlock(context, order)
         return None
-    asked: Json = yield context.call_sub_orchestrator("ask_azure", {**order, "others": locked["others"]})
+    wish = {**_bare(order), "others": locked["others"]}
+    asked: Json | None = None
+    if locked.get("at_once") and order.get("room") and not locked["others"]:
+        asked = yield from _round(context, wish, order["room"])
+        if not asked["ok"] and asked["kind"] in AGAIN:
+            yield from pause(context, max(1.0, asked.get("retry_after") or 0.0))
+            wish, asked = {**wish, "rounds": 1, "target": asked.get("target")}, None
+    if asked is None:
+        asked = yield context.call_sub_orchestrator("ask_azure", wish)
     yield from unlock(context, order, target=asked.get("target"))
     return (yield from _awaited(context, order, asked))
 
 
+def _entered(context: Orchestration, order: Json) -> Steps[Json]:
+    """The pool's lock, once the request budget allows a write. Whoever planned has mostly seen to both (`drawn`: how
+    long to wait, `locked`: the ledger's answer), so that nothing has to be asked on the way to Azure."""
+    given = order.get("locked")
+    if given and order["drawn"]:
+        yield from unlock(context, order)
+        given = None
+    yield from _paid(context, order)
+    if given and until(context, given["until"]) > LOCK_SECONDS / 2:
+        return {"granted": True, "others": given["others"], "growth": {"stage": INTENDED}, "at_once": True}
+    return (yield from lock(context, order))
+
+
+def _paid(context: Orchestration, order: Json) -> Steps[None]:
+    if "drawn" not in order:
+        yield from draw(context, order, GROWTH_REQUESTS)
+    elif order["drawn"]:
+        yield from pause(context, order["drawn"])
+
+
+def _bare(order: Json) -> Json:
+    """Without what was prepared for the first write: by now it is out of date."""
+    return {name: order[name] for name in order if name not in _PREPARED}
+
+
 def _is_open(locked: Json) -> bool:
-    return locked["growth"] is not None and locked["growth"]["stage"] == "intended"
+    return locked["growth"] is not None and locked["growth"]["stage"] == INTENDED
 
 
 def ask_azure(context: Orchestration) -> Steps[Json]:
@@ -82,11 +119,13 @@ def ask_azure(context: Orchestration) -> Steps[Json]:
     return {}
 
 
-def _round(context: Orchestration, order: Json) -> Steps[Json]:
-    """Read and write once. A refusal carries the target, once there was one: Azure may have taken it all the same."""
+def _round(context: Orchestration, order: Json, room: Json | None = None) -> Steps[Json]:
+    """Read, unless that was done, and write once. A refusal carries the target, once there was one: Azure may have
+    taken it all the same."""
     target = order.get("target")
     sent = {"target": target} if target is not None else {}
-    room = yield from once(context, "read_pool", order)
+    if room is None:
+        room = yield from once(context, "read_pool", order)
     if room["ok"] and target is None and room["capacity"] > room["present"] and not order["others"]:
         yield from _lowered(context, order)
         room = yield from once(context, "read_pool", order)
@@ -100,19 +139,22 @@ def _round(context: Orchestration, order: Json) -> Steps[Json]:
     written = yield from once(context, "write_capacity", order, target=wanted, etag=room["etag"])
     target = wanted if target is None else target
     if written["ok"]:
-        return {"ok": True, "target": target, "tokens": [written["token"]]}
+        return {"ok": True, "target": target, "tokens": [written["token"]], "hurry": written["hurry"]}
     return {**written, "target": target} if written["kind"] in AGAIN else {**written, **sent}
 
 
 def _awaited(context: Orchestration, order: Json, asked: Json) -> Steps[Json]:
     """How what was asked for ended: {"ok", "asked", "code", "message"}; the first failure speaks for the others."""
-    waits = {name: order[name] for name in ("cluster", "pool", "budget")}
+    waits = {name: order[name] for name in ("cluster", "pool", "budget")} | {"hurry": asked.get("hurry", False)}
     tokens = [token for token in asked.get("tokens", ()) if token]
+    if len(tokens) == 1:
+        waits["growth"] = {name: order[name] for name in ("cluster", "pool", "op", "add", "kind", "asked")}
     tasks = [context.call_sub_orchestrator("await_operation", {**waits, "token": token}) for token in tokens]
     ends = (yield context.task_all(tasks)) if tasks else []
     failed = next((end for end in ends if not end["ok"]), None)
     if failed is not None:
-        return {"ok": False, "asked": True, "code": failed["code"], "message": failed["message"]}
+        seen = {"seen": failed["seen"]} if "seen" in failed else {}
+        return {"ok": False, "asked": True, "code": failed["code"], "message": failed["message"], **seen}
     if not asked["ok"]:
         code, sent = asked.get("code") or asked["kind"], bool(tokens) or asked.get("target") is not None
         return {"ok": False, "asked": sent, "code": code, "message": asked["reason"], "zone": asked.get("zone", "")}
@@ -152,16 +194,23 @@ def _concluded(context: Orchestration, order: Json, seen: Json) -> Steps[Json]:
     same pool finds capacity without an instance under the lock, and gives it back before it asks for more.
     """
     fields = {"candidates": seen["candidates"], "failures": seen["failures"], "join_timeout": order["join_timeout"]}
-    concluded = yield from ledger(context, order, "conclude_growth", op=order["op"], **fields)
+    look = replan(order)
+    if seen["again"]:
+        fields["news"] = {"event": look["id"], "holder": look["id"], "lease": FIRST_LEASE, "force": True}
+    concluded = yield from ledger(context, order, "conclude_growth", op=order["op"], add=order["add"], **fields)
     delivered = len(concluded["claimed"])
     if delivered >= order["add"]:
         yield from once(context, "state_growth", order, instances=concluded["claimed"])
         return {"ok": True, "delivered": delivered}
-    if seen["again"]:
-        yield from once(context, "start_sagas", {"starts": [replan(order)]})
+    admission, tasks = concluded.get("admission", {}), []
+    if admission.get("role") == "lead":
+        leading = {**look["input"], "view": admission["view"]}
+        tasks.append(context.call_sub_orchestrator(look["name"], leading, look["id"]))
     if delivered:
-        yield from once(context, "state_growth", order, instances=concluded["claimed"])
-    yield context.call_sub_orchestrator("undo_growth", {**order, "failed": seen["failed"]})
+        told = {**order, "now": clock(context), "instances": concluded["claimed"]}
+        tasks.append(context.call_activity("state_growth", told))
+    tasks.append(context.call_sub_orchestrator("undo_growth", {**order, "failed": seen["failed"]}))
+    yield context.task_all(tasks)
     return {
         "ok": False,
         "kind": CAPACITY,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from shared.adapters import errors
 
@@ -56,6 +56,15 @@ class Busy(Exception):
         self.reason = reason
 
 
+@runtime_checkable
+class Patient(Protocol):
+    """Who remembers that Azure wants to be left alone."""
+
+    def throttled(self, budget: str, now: str, seconds: float) -> None:
+        """Requests that are no necessity are not sent to what draws from this budget, for so long."""
+        ...
+
+
 def outcome(world: W, step: Callable[[W, Json], Json]) -> Callable[[Json], Json]:
     """The step as an activity that answers {"ok": true, ...}, or the refusal as a value."""
 
@@ -66,6 +75,8 @@ def outcome(world: W, step: Callable[[W, Json], Json]) -> Callable[[Json], Json]
             answer = no(busy.kind, busy.reason)
         except errors.OutsideError as error:
             answer = problem(error)
+            if answer["kind"] == THROTTLED and "budget" in order and isinstance(world, Patient):
+                world.throttled(order["budget"], order["now"], answer["retry_after"] or 0.0)
         tell("refused", activity=step.__name__, **_subject(order), **answer)
         return answer
 

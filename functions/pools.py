@@ -12,11 +12,11 @@ from functions import trail
 from functions.deletion import begin_deletion
 from functions.durable import Registry
 from functions.nodes import holder_of, is_cordoned, is_ready, provider_id
-from functions.outcomes import Json, no, tell
+from functions.outcomes import LATER, Json, no, tell
 from functions.world import World, may_grow
 from shared.adapters.errors import CapacityMissing, NotFound, OutsideError, Rejected
 from shared.adapters.protocols import Instance
-from shared.model import Pool, PoolKind
+from shared.model import Pool, PoolKind, Priority
 from shared.names import CLUSTER_TAG, CONFIG_CONTAINER, OPERATION_TAG, POOL_TAG
 from shared.provider_id import parse
 from shared.state.failures import FULL, MISSING, failure_memory, is_zonal
@@ -30,10 +30,13 @@ MOST_NAMED = 10_000  # characters of ids in one answer, which has 32 kB
 
 def read_pool(world: World, order: Json) -> Json:
     """The pool's size just now: {"capacity", "etag", "present", "size", "maximum"}; `size`: the least that may be asked
-    for. A target below the VMs that stand would make Azure choose some and delete them, whatever runs there."""
+    for. A target below the VMs that stand would make Azure choose some and delete them, whatever runs there. `ahead`:
+    it is no necessity yet."""
     pool = world.pool(order["cluster"], order["pool"])
     if not may_grow(pool):
         return _forbidden(pool)
+    if order.get("ahead") and world.is_throttled(order["budget"], order["now"]):
+        return no(LATER, "Azure wants to be left alone just now")
     compute = world.compute_of(pool)
     scale_set = compute.scale_set(pool)
     instances = compute.instances(pool)
@@ -50,7 +53,7 @@ def write_capacity(world: World, order: Json) -> Json:
     token = world.compute_of(pool).begin_capacity(pool, order["target"], order["etag"])
     tell("capacity asked", cluster=order["cluster"], pool=pool.name, op=order["op"], target=order["target"])
     trail.note_growth(world, order, trail.ASKED, _wish(order), add=order["add"], target=order["target"])
-    return {"token": token}
+    return {"token": token, "hurry": pool.priority is Priority.SPOT}
 
 
 def lower_capacity(world: World, order: Json) -> Json:

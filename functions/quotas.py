@@ -6,16 +6,15 @@ A reading that fails holds up no plan: what is not known is not limited, and Azu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from functions.outcomes import Json, tell
-from functions.world import World, budget_key, may_grow
+from functions.world import LEFT_ALONE, World, budget_key, may_grow
 from shared.adapters.errors import OutsideError, Throttled
 from shared.model import Config, Pool, Snapshot, Usage
 from shared.planning.quota import FRESH, SHORT, age_of, known_usages, refuses, usages_document
 
 DONE = "quotas_read"  # in an order: there is nobody to ask
-PAUSE = 60.0  # seconds after a reading that failed
 
 
 def refresh(
@@ -29,16 +28,17 @@ def refresh(
     refused = any(entry.get("quota") for entry in view.get("failures", ()))
     throttled: dict[str, float] = {}
     for key, pool in _regions(config).items():
-        left_alone = world.not_before.get(key, now) > now
-        if left_alone or not _is_due(_stored(world, config, key), config, now, refused=refused):
+        if world.is_throttled(key, order["now"]) or not _is_due(
+            _stored(world, config, key), config, now, refused=refused
+        ):
             continue
         try:
             _read(world, config, key, pool, now)
         except Throttled as error:
-            throttled[key] = error.retry_after or PAUSE
-            world.not_before[key] = now + timedelta(seconds=max(PAUSE, throttled[key]))
+            throttled[key] = error.retry_after or LEFT_ALONE
+            world.throttled(key, order["now"], throttled[key])
         except OutsideError as error:
-            world.not_before[key] = now + timedelta(seconds=PAUSE)
+            world.throttled(key, order["now"], LEFT_ALONE)
             tell("no quotas", cluster=config.cluster, budget=key, error=error.message)
     return throttled
 

@@ -6,7 +6,7 @@ new version that is invalid is refused, and the last good one stays in force, al
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import orjson
 
@@ -22,6 +22,7 @@ from shared.settings.config_schema import Problem
 from shared.wire.snapshot_codec import decode, encode
 
 CONFIG_SUFFIX = ".yaml"
+LEFT_ALONE = 60.0  # seconds, at least, that nothing avoidable is asked of a budget's region after a refusal
 LAST_GOOD = "last-good.yaml"
 SNAPSHOTS_KEPT = 4  # just stored, and mostly read next by the same process; a name never changes what it stands for
 
@@ -34,8 +35,7 @@ class World:
         self._configs: dict[str, tuple[str, Config]] = {}
         self._refused: dict[str, tuple[str, ...]] = {}
         self._snapshots: dict[tuple[str, str], Snapshot] = {}
-        self.not_before: dict[str, datetime] = {}
-        """By request budget: when its quotas may be asked for again after a refusal."""
+        self._not_before: dict[str, datetime] = {}
         self._pauses: dict[str, tuple[str, Json]] = {}
         self.stated: dict[str, None] = {}  # what `functions.trail` knows to be written
 
@@ -47,6 +47,15 @@ class World:
     def api(self, cluster: str) -> ClusterApi:
         """The cluster's API server."""
         return self.services.cluster(cluster)
+
+    def throttled(self, budget: str, now: str, seconds: float) -> None:
+        """See `functions.outcomes.Patient`. What other processes hear is known to the budget itself."""
+        until = datetime.fromisoformat(now) + timedelta(seconds=max(LEFT_ALONE, seconds))
+        self._not_before[budget] = max(until, self._not_before.get(budget, until))
+
+    def is_throttled(self, budget: str, now: str) -> bool:
+        """Whether a request that is no necessity had better wait."""
+        return budget in self._not_before and datetime.fromisoformat(now) < self._not_before[budget]
 
     def clusters(self) -> list[str]:
         """Every cluster that has a pools file."""

@@ -16,8 +16,9 @@ from azure.core import MatchConditions
 from shared.adapters import azure_parsing as parsing
 from shared.adapters.azure_access import RawArm, client_options
 from shared.adapters.azure_errors import translated
-from shared.adapters.azure_polling import OneShotPolling, pack, unpack
+from shared.adapters.azure_polling import OneShotPolling
 from shared.adapters.errors import NotFound, Rejected, StaleWrite
+from shared.adapters.operation_tokens import pack, unpack
 from shared.adapters.protocols import Instance, Json, Leftover, OperationStatus, ScaleSet
 from shared.model import AzureScope, Pool, PoolKind, Usage
 from shared.names import OPERATION_TAG
@@ -116,6 +117,7 @@ class AzureCompute:
     def begin_capacity(self, pool: Pool, target: int, etag: str) -> str:
         """See `Compute.begin_capacity`."""
         body: Any = {"sku": {"capacity": target}}  # the SDK takes plain JSON, though its overloads do not say so
+        polling = self._polling()
         with translated(f"setting capacity of scale set {pool.resource} to {target}"):
             poller: LROPoller[Any] = self._client.virtual_machine_scale_sets.begin_update(
                 self._group_of(pool),
@@ -123,20 +125,21 @@ class AzureCompute:
                 body,
                 etag=etag or None,
                 match_condition=MatchConditions.IfNotModified if etag else None,
-                polling=self._polling(),
+                polling=polling,
             )
-            return pack("capacity", poller.continuation_token())
+            return pack("capacity", poller.continuation_token(), polling.first_wait())
 
     def begin_create_vm(self, pool: Pool, name: str, zone: str, tags: Mapping[str, str], template: Json) -> str:
         """See `Compute.begin_create_vm`."""
         group, doing = self._group_of(pool), f"creating VM {name} of {pool.name}"
         body: Any = parsing.vm_body(pool, name, zone, tags, template)
+        polling = self._polling()
         try:
             with translated(doing):
                 poller: LROPoller[Any] = self._client.virtual_machines.begin_create_or_update(
-                    group, name, body, polling=self._polling()
+                    group, name, body, polling=polling
                 )
-                return pack("create-vm", poller.continuation_token())
+                return pack("create-vm", poller.continuation_token(), polling.first_wait())
         except StaleWrite:
             if not self._is_ours(pool, name, tags):
                 raise
@@ -245,40 +248,42 @@ class AzureCompute:
         return self._delete_instances(pool, live, force=force) if live else ""
 
     def _delete_instances(self, pool: Pool, instance_ids: list[str], *, force: bool) -> str:
+        polling = self._polling()
         with translated(f"deleting {len(instance_ids)} VMs of scale set {pool.resource}"):
             poller: LROPoller[Any] = self._client.virtual_machine_scale_sets.begin_delete_instances(
                 self._group_of(pool),
                 pool.resource,
                 {"instanceIds": instance_ids},
                 force_deletion=force or None,
-                polling=self._polling(),
+                polling=polling,
             )
-            return pack("delete-instances", poller.continuation_token())
+            return pack("delete-instances", poller.continuation_token(), polling.first_wait())
 
     def _begin_delete_vms(self, pool: Pool, names: Sequence[str], *, force: bool) -> str:
         group = self._group_of(pool)
-        tokens: dict[str, str] = {}
+        going: dict[str, str] = {}
         for name in names:
             token = self._delete_vm(group, name, force=force)
             if token:
-                tokens[name] = token
-        if not tokens:
+                going[name] = token
+        if not going:
             return ""
-        if len(tokens) == 1:
-            return pack("delete-vm", next(iter(tokens.values())))
-        return pack("vms-gone", [group, sorted(tokens)])
+        if len(going) == 1:
+            return next(iter(going.values()))
+        return pack("vms-gone", [group, sorted(going)])
 
     def _delete_vm(self, group: str, name: str, *, force: bool) -> str:
-        """The SDK's token, or "" when the VM is not there: DELETE answers 204 then."""
+        """A token, or "" when the VM is not there: DELETE answers 204 then."""
+        polling = self._polling()
         try:
             with translated(f"deleting VM {name}"):
                 poller: LROPoller[Any] = self._client.virtual_machines.begin_delete(
-                    group, name, force_deletion=force or None, polling=self._polling()
+                    group, name, force_deletion=force or None, polling=polling
                 )
         except NotFound:
             return ""
         gone = poller.status().lower() == "succeeded"
-        return "" if gone else poller.continuation_token()
+        return "" if gone else pack("delete-vm", poller.continuation_token(), polling.first_wait())
 
     def _askers(self) -> dict[str, Callable[[Any], OperationStatus]]:
         sets, machines = self._client.virtual_machine_scale_sets, self._client.virtual_machines

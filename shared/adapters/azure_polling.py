@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import base64
 import uuid
-import zlib
-from typing import Any
 
 import orjson
 from azure.core.exceptions import HttpResponseError
@@ -19,7 +17,10 @@ from azure.core.rest import HttpResponse
 from azure.mgmt.core.polling.arm_polling import ARMPolling
 
 from shared.adapters.azure_errors import error_of, message_of, retry_after
+from shared.adapters.operation_tokens import pack, unpack
 from shared.adapters.protocols import OperationStatus
+
+__all__ = ["OneShotPolling", "pack", "unpack"]
 
 FINISHED = frozenset({"succeeded", "failed", "canceled"})
 _NEEDED_HEADERS = ("azure-asyncoperation", "location")
@@ -56,6 +57,11 @@ class OneShotPolling(ARMPolling):
         token["data"]["context"] = {"deserialized_data": None}
         return base64.b64encode(orjson.dumps(token)).decode()
 
+    def first_wait(self) -> float | None:
+        """Seconds that Azure's first answer asks to be left alone for."""
+        response: HttpResponse = self._pipeline_response.http_response
+        return retry_after(response.headers)
+
     def ask(self) -> OperationStatus:
         """One status request, unless the operation had ended with its first answer."""
         if self.status().lower() not in FINISHED:
@@ -74,20 +80,6 @@ class OneShotPolling(ARMPolling):
             self.update_status()
         except (BadStatus, BadResponse) as error:
             raise HttpResponseError(response=self._pipeline_response.http_response, error=error) from error
-
-
-def pack(kind: str, payload: object) -> str:
-    """A token that names its kind, so that polling needs nothing else; compressed, since status URLs are long."""
-    return base64.urlsafe_b64encode(zlib.compress(orjson.dumps([kind, payload]), 9)).decode()
-
-
-def unpack(token: str) -> tuple[str, Any]:
-    """(kind, payload). Raises ValueError for anything that `pack` did not make."""
-    try:
-        kind, payload = orjson.loads(zlib.decompress(base64.urlsafe_b64decode(token)))
-    except (ValueError, zlib.error) as error:
-        raise ValueError(f"operation token: {token[:40]!r} is not one of ours") from error
-    return str(kind), payload
 
 
 def _provisioning_state_only(content: str) -> str:

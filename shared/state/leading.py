@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import orjson
 
-from shared.state.growths import begin_growth, drop_arrived
+from shared.state.growths import begin_growth, conclude_growth, drop_arrived
 from shared.state.instances import key_of
 from shared.state.leavings import recall, retirement_problem
 from shared.state.ledger import (
@@ -23,6 +23,7 @@ from shared.state.ledger import (
     moment,
     passed,
 )
+from shared.state.locks import lock_pool
 from shared.state.purchases import keep_judgement, with_arrivals
 
 
@@ -116,7 +117,7 @@ def begin(ledger: ClusterLedger, order: Json) -> Json:
     if ledger.lead is None or ledger.lead.holder != order["holder"]:
         return {"growths": [], "retirements": [], "recalls": [], "refused": {"*": "the lead was taken over"}}
     refused: dict[str, str] = {}
-    growths = [wish["op"] for wish in order.get("growths", ()) if begin_growth(ledger, wish, order)]
+    growths, locks = _begun(ledger, order)
     retirements = []
     for wish in order.get("retirements", ()):
         problem = retirement_problem(ledger, wish, order)
@@ -130,4 +131,30 @@ def begin(ledger: ClusterLedger, order: Json) -> Json:
         for node in order.get("recalls", ())
         if recall(ledger, node)
     ]
-    return {"growths": growths, "retirements": retirements, "recalls": recalls, "refused": refused}
+    return {"growths": growths, "locks": locks, "retirements": retirements, "recalls": recalls, "refused": refused}
+
+
+def _begun(ledger: ClusterLedger, order: Json) -> tuple[list[str], dict[str, Json]]:
+    """The growths that may begin; those that are new have their pool's lock at once, where it is free and
+    `lock_seconds` says for how long."""
+    growths, locks = [], {}
+    for wish in order.get("growths", ()):
+        fresh = wish["op"] not in ledger.growths
+        if not begin_growth(ledger, wish, order):
+            continue
+        growths.append(wish["op"])
+        seconds = order.get("lock_seconds")
+        if fresh and seconds and wish.get("kind") != "aks":  # whose writes are led, not locked
+            answer = lock_pool(ledger, {**wish, "holder": wish["op"], "now": order["now"], "seconds": seconds})
+            if answer["granted"]:
+                locks[wish["op"]] = {"others": answer["others"], "until": after(order["now"], seconds)}
+    return growths, locks
+
+
+def conclude(ledger: ClusterLedger, order: Json) -> Json:
+    """`conclude_growth`; with `news` {event, holder, lease, force} and less than `add` delivered, `admission` is the
+    answer to `record` of these: who has to plan anew begins at once."""
+    answer = conclude_growth(ledger, order)
+    if order.get("news") and len(answer["claimed"]) < order["add"]:
+        answer["admission"] = record(ledger, {**order["news"], "now": order["now"]})
+    return answer

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from local.arm import Fault, Quirks
-from shared.adapters.azure_polling import unpack
+from shared.adapters.operation_tokens import unpack
 from shared.adapters.errors import CapacityMissing, NotFound, RetryLater, StaleWrite, Throttled
 from shared.model import Priority
 from shared.provider_id import parse
