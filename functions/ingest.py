@@ -6,20 +6,24 @@ dead letters, with its reason, and done with. What raises is a fault of ours tha
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import azure.functions as func
 
 from functions.durable import Json, Registry, Starter, start_event
 from functions.evictions import evictions_in, is_ours, preempted_vm
-from functions.outcomes import tell
+from functions.outcomes import LATER, outcome, tell
+from functions.retirement_steps import cordon_at_once
 from functions.wishes import operation_id
 from functions.world import World
 from shared.adapters.errors import NotFound, Rejected
 from shared.model import Snapshot
 from shared.names import DEAD_LETTER_CONTAINER, NODE_EVICTING, snapshot_container
+from shared.state.ledger import stamp
 from shared.wire.events import EventProblem, ParsedEvent, dead_letter_blob, parse_event, read_snapshot
 
+AT_ONCE = 4  # nodes of one event that are cordoned by the door itself: the API server takes some 30 ms for each
+API_DOWN_FOR = timedelta(seconds=30)  # no such cordon is tried after one that the API server did not answer
 CLUSTERS_KNOWN_FOR = timedelta(seconds=60)  # a new cluster's first event may be dead-lettered for as long as this
 
 
@@ -29,6 +33,8 @@ class Door:
     def __init__(self, world: World) -> None:
         self._world = world
         self._clusters: tuple[datetime, list[str]] | None = None
+        self._cordon_at_once = outcome(world, cordon_at_once)
+        self._no_cordons_before = datetime.min.replace(tzinfo=UTC)
 
     async def take(self, body: Json, client: Starter) -> str:
         """What became of one event: "admitted" or the reason of its refusal."""
@@ -87,7 +93,19 @@ class Door:
         sagas, all_shown = evictions_in(event.cluster, event.data.detail, snapshot, event.data.observed_at, now)
         for saga in sagas:
             await start_event(client, saga["name"], saga["id"], saga["input"])
+        self._cordon(sagas, now)
         return not all_shown
+
+    def _cordon(self, sagas: list[Json], now: datetime) -> None:
+        """Half a minute is what there is: the first cordons do not wait for their sagas, which find them done. Where
+        the API server does not answer, nobody is kept waiting for it here."""
+        if now < self._no_cordons_before:
+            return
+        for saga in sagas[:AT_ONCE]:
+            answer = self._cordon_at_once({**saga["input"], "now": stamp(now)})
+            if not answer["ok"] and answer["kind"] == LATER:
+                self._no_cordons_before = now + API_DOWN_FOR
+                return
 
     async def _preempted(self, vm: str, event: str, client: Starter, now: datetime) -> str:
         """Azure's own word that a Spot VM is gone: of a whole subscription, so most are none of ours."""

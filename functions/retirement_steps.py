@@ -28,6 +28,17 @@ def cordon_evicting(world: World, order: Json) -> Json:
     One that another saga of ours holds is left as it is (`held`), unless this one was told to `take` it. News whose
     hour has passed are believed only if the node or its VM say the same now: an eviction may have been withdrawn.
     """
+    cordoned = cordon_at_once(world, order)
+    facts = cordoned["node"]
+    if not cordoned["held"]:
+        told = {**order, "uid": facts["uid"], "pool": facts["pool"]}
+        why = f"Azure takes the VM at {order['deadline']}"
+        trail.note_node(world, told, trail.NOTICED, why, instance=facts["instance"])
+    return {**cordoned, "remaining": nodes.load_of(world.api(order["cluster"]), order["node"]).whole}
+
+
+def cordon_at_once(world: World, order: Json) -> Json:
+    """The cordon of `cordon_evicting`, and nothing else: no pod comes to the node from now on. Twice is once."""
     api = world.api(order["cluster"])
     node = nodes.read_node(api, order)
     config = world.config(order["cluster"])
@@ -42,10 +53,7 @@ def cordon_evicting(world: World, order: Json) -> Json:
     if not held:
         nodes.cordon(api, {**order, "uid": facts["uid"]}, **{EVICTING_AT_ANNOTATION: order["deadline"]})
         tell("evicting", cluster=order["cluster"], node=order["node"], deadline=order["deadline"])
-        told = {**order, "uid": facts["uid"], "pool": pool.name}
-        why = f"Azure takes the VM at {order['deadline']}"
-        trail.note_node(world, told, trail.NOTICED, why, instance=machine(node))
-    return {"node": facts, "held": held, "remaining": nodes.load_of(api, order["node"]).whole}
+    return {"node": facts, "held": held}
 
 
 def _facts(pool: Pool, node: Json) -> Json:
