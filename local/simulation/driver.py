@@ -120,6 +120,7 @@ class Run:
             faults=world.host,
             extended_sessions=0.95,
             on_instance_end=self._on_instance_end,
+            on_fault=self._on_fault,
         )
         journal = MemoryJournal(partial(self._pass_by, before=True), partial(self._pass_by, before=False))
         return VirtualSystem(
