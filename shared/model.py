@@ -518,9 +518,10 @@ class Learnt:
     """What the nodes of a pool turned out to be like (`shared.nodes.learning` says which nodes taught it).
 
     `declared` is a digest of what the pools file promised then: for another promise the lesson is void. `newest` is
-    when the youngest of those nodes was made. `labels` are those that a new node would not be expected to have, or has
-    with another value; `lacking` names labels that it would be expected to have. A lesson that is not `lasting` holds
-    only as long as the nodes stand that taught it.
+    when the youngest of those nodes was made, `seen` when they were last seen to stand (None where a ledger of former
+    times does not say). `labels` are those that a new node would not be expected to have, or has with another value;
+    `lacking` names labels that it would be expected to have. A lesson that is not `lasting` holds only as long as the
+    nodes stand that taught it.
     """
 
     declared: str
@@ -530,6 +531,7 @@ class Learnt:
     lacking: tuple[str, ...] = ()
     taints: tuple[Taint, ...] = ()
     lasting: bool = True
+    seen: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

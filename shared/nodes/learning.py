@@ -11,7 +11,10 @@ make it wrong, and a plan that trusts it buys nodes which its pods do not fit, a
   pool's template made a day ago says little about the next node. Of several that disagree the least room counts: a plan
   for the largest would leave pods waiting on the others, one for the least costs a little room. Labels and taints count
   if all have them.
-- A lesson stays when the nodes go, until newer ones teach another, or the pools file promises something else.
+- A lesson stays when the nodes go, until newer ones teach another, or the pools file promises something else. One that
+  would shut pods out whom the pools file lets in (a taint that nobody wrote down, or far less room) is doubted two hours
+  after its nodes went: what befell them may be over, and only another node can tell. If that one is no better, the
+  lesson is good for two hours more.
 """
 
 from __future__ import annotations
@@ -30,7 +33,10 @@ from shared.rules.predicates import PODS
 
 GENERATION = timedelta(hours=1)
 
+DOUBTED = timedelta(hours=2)  # since the nodes of a lesson that shuts pods out were last seen
+
 _ENOUGH = 20  # nodes of one generation
+_MUCH = 0.9  # of what is promised: less than that is more than a reservation misjudged
 
 _VITAL = ("cpu", "memory", PODS)
 _BYTES_WORTH_SAYING = 100  # of memory and disks a hundredth: that much differs from one boot to the next
@@ -67,12 +73,19 @@ def lessons(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -
     found = {}
     for pool in config.pools:
         nodes, known = standing.get(pool.name, ()), ledger.learnt.get(pool.name)
-        if not nodes and known is None:
+        if not nodes and (known is None or _is_doubtful(known, pool, now)):
             continue
         lesson = _newer(_taught(pool, nodes, ledger, config.timing, now), known, promise(pool))
         if lesson is not None:
             found[pool.name] = lesson
     return found
+
+
+def _is_doubtful(lesson: Learnt, pool: Pool, now: datetime) -> bool:
+    if now - (lesson.seen or lesson.newest) <= DOUBTED:
+        return False
+    short = (lesson.allocatable.get(name, 0) < _MUCH * amount for name, amount in pool.allocatable.items())
+    return bool(set(lesson.taints) - set(pool.taints)) or any(short)
 
 
 def promise(pool: Pool) -> str:
@@ -125,11 +138,11 @@ def _taught(pool: Pool, nodes: Sequence[NodeView], ledger: Ledger, timing: Timin
     promised = pool.allocatable
     sound = _generation(node for node in able if _is_sound(node, promised))
     if sound:
-        return _lesson(pool, sound, lasting=True)
+        return _lesson(pool, sound, now, lasting=True)
     patience = join_time(pool, timing)
     able = (node for node in newest_first if _can_teach(node, pool, ledger))
     doubtful = _generation(node for node in able if now - node.created_at >= patience)
-    return _lesson(pool, doubtful, lasting=False) if len(doubtful) > 1 else None
+    return _lesson(pool, doubtful, now, lasting=False) if len(doubtful) > 1 else None
 
 
 def _generation(newest_first: Iterable[NodeView]) -> list[NodeView]:
@@ -169,7 +182,7 @@ def _is_sound(node: NodeView, promised: Resources) -> bool:
     )
 
 
-def _lesson(pool: Pool, nodes: Sequence[NodeView], *, lasting: bool) -> Learnt:
+def _lesson(pool: Pool, nodes: Sequence[NodeView], now: datetime, *, lasting: bool) -> Learnt:
     labels, expected = _common_labels(pool, nodes), assumed_labels(pool)
     promised = {POOL_LABEL, *pool.labels}
     odd = sorted((key, value) for key, value in labels.items() if expected.get(key) != value)
@@ -181,6 +194,7 @@ def _lesson(pool: Pool, nodes: Sequence[NodeView], *, lasting: bool) -> Learnt:
         lacking=tuple(sorted(key for key in promised if key in expected and not _anywhere(key, nodes))),
         taints=_common_taints(nodes),
         lasting=lasting,
+        seen=now,
     )
 
 

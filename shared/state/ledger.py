@@ -286,7 +286,9 @@ def _hold(entry: Json) -> GangHold:
 
 def lesson_entry(lesson: Learnt) -> Json:
     """A lesson as orders and the state carry it."""
+    seen = {} if lesson.seen is None else {"seen": stamp(lesson.seen)}
     return {
+        **seen,
         "declared": lesson.declared,
         "newest": stamp(lesson.newest),
         "allocatable": dict(lesson.allocatable),
@@ -299,7 +301,8 @@ def lesson_entry(lesson: Learnt) -> Json:
 def _lesson(entry: Json) -> Learnt:
     taints = tuple(Taint(*fields) for fields in entry["taints"])
     labels, lacking = tuple(sorted(entry["labels"].items())), tuple(entry["lacking"])
-    return Learnt(entry["declared"], moment(entry["newest"]), entry["allocatable"], labels, lacking, taints)
+    seen = moment(entry["seen"]) if "seen" in entry else None
+    return Learnt(entry["declared"], moment(entry["newest"]), entry["allocatable"], labels, lacking, taints, seen=seen)
 
 
 def after(now: str, seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -57,6 +58,32 @@ def test_new_nodes_are_planned_with_the_room_that_real_ones_have():
 
 def test_what_was_learnt_stays_when_the_pool_is_empty_again():
     ledger = remembering(planned(nodes=[real()]))
+    assert added(planned(pods("a", 4, HALF), ledger=ledger)) == {"general": 4}
+
+
+def later(ledger, **passed):
+    when = timedelta(**passed)
+    return Ledger(learnt={name: replace(each, seen=each.seen - when) for name, each in ledger.learnt.items()})
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        {"taints": (Taint("example.com/not-yet", "", "NoSchedule"),)},
+        {"allocatable": {"cpu": 2500, "memory": 15 * GIB, "pods": 110}},
+    ],
+)
+def test_a_lesson_that_shuts_pods_out_is_doubted_two_hours_after_its_nodes_went(trouble):
+    ledger = remembering(planned(nodes=[real(**trouble)]))
+    large = pods("a", 1, shape(cpu=3000))
+    assert added(planned(large, ledger=later(ledger, minutes=119))) == {}
+    assert added(planned(large, ledger=later(ledger, minutes=121))) == {"general": 1}
+    again = remembering(planned(nodes=[real(**trouble)], ledger=later(ledger, minutes=121)))
+    assert added(planned(large, ledger=later(again, minutes=119))) == {}
+
+
+def test_a_lesson_about_a_little_room_is_not_doubted():
+    ledger = later(remembering(planned(nodes=[real()])), days=3)
     assert added(planned(pods("a", 4, HALF), ledger=ledger)) == {"general": 4}
 
 
