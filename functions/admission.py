@@ -92,9 +92,7 @@ def _begun(context: Orchestration, order: Json, made: Json) -> Steps[Json]:
         ),
     ]
     if len(begun["recalls"]) < len(made["recalls"]) and "*" not in begun["refused"]:
-        starts.append(
-            replan({**order, "op": made["plan"].removesuffix(".json")})
-        )  # gone too far: others must be bought
+        starts.append(replan({**order, "op": _name(made["plan"])}))  # gone too far: others must be bought
     if starts:
         yield from once(context, "start_sagas", {"starts": starts})
     if begun["recalls"]:
@@ -143,6 +141,11 @@ def _start(order: Json, saga: str, wish: Json, made: Json) -> Json:
     prefix = {"grow_pool": "grow", "retire_node": "retire"}[saga]
     given = {**wish, "cluster": order["cluster"], "join_timeout": made["join_timeout"]}
     return {"name": saga, "id": f"{prefix}:{wish['op']}", "input": given}
+
+
+def _name(plan: str) -> str:
+    """A plan by its blob's name, without folder and ending: instance ids take no slashes."""
+    return plan.rpartition("/")[2].removesuffix(".json")
 
 
 def replan(order: Json) -> Json:

@@ -98,7 +98,7 @@ def run_through(steps: Steps[Any]) -> None:
 
 
 def test_when_a_node_had_gone_too_far_another_plan_is_made_at_once() -> None:
-    made = {"ok": True, "plan": "p1.json", "growths": [], "retirements": [], "recalls": ["n1"], "settled": {}}
+    made = {"ok": True, "plan": "acted/p1.json", "growths": [], "retirements": [], "recalls": ["n1"], "settled": {}}
     begun = {"growths": [], "retirements": [], "recalls": [], "refused": {}}
     told = Told(
         {
