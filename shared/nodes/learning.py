@@ -12,9 +12,9 @@ make it wrong, and a plan that trusts it buys nodes which its pods do not fit, a
   for the largest would leave pods waiting on the others, one for the least costs a little room. Labels and taints count
   if all have them.
 - A lesson stays when the nodes go, until newer ones teach another, or the pools file promises something else. One that
-  would shut pods out whom the pools file lets in (a taint that nobody wrote down, or far less room) is doubted two hours
-  after its nodes went: what befell them may be over, and only another node can tell. If that one is no better, the
-  lesson is good for two hours more.
+  would shut pods out whom the pools file lets in (a taint that nobody wrote down, or far less room) is doubted two
+  hours after its nodes went: what befell them may be over, and only another node can tell. If that one is no better,
+  the lesson is good for two hours more.
 """
 
 from __future__ import annotations
