@@ -8,7 +8,6 @@ from functions.admission import FIRST_LEASE, GROWTH_REQUESTS, replan
 from functions.durable import Json, Orchestration, Steps
 from functions.outcomes import CAPACITY, LATER, STALE, THROTTLED, no
 from functions.waiting import LOCK_SECONDS, attempt, clock, draw, finished, ledger, lock, once, pause, unlock, until
-from shared.state.failures import FULL
 from shared.state.ledger import INTENDED, stamp
 
 ROUNDS = 8  # readings with a write each
@@ -19,6 +18,9 @@ LOOK_PAUSE = 10.0
 BLIND = timedelta(minutes=30)  # how long a growth waits for Azure to list its instances
 AGAIN = (STALE, LATER, THROTTLED)
 _PREPARED = ("room", "locked", "drawn")
+UNDO_TRIES = 12  # while others are at work on the pool; then the sweep has to do it
+UNDO_PAUSES = (30.0, 60.0, 120.0)  # seconds; the last one repeats
+_SENT = ("target", "granted", "short")  # of a write whose answer may have been lost
 
 
 def grow_pool(context: Orchestration) -> Steps[Json]:
@@ -33,8 +35,8 @@ def grow_pool(context: Orchestration) -> Steps[Json]:
         operation = yield from _asked(context, order)
         if operation is None:
             return no("obsolete", "the growth is over already, or its pool stayed locked")
-        since = operation.get("since", order["asked"])
-        context.continue_as_new({**_bare(order), "asked": since, "operation": operation})
+        known = {"asked": operation.get("since", order["asked"]), "add": operation.get("granted", order["add"])}
+        context.continue_as_new({**_bare(order), **known, "operation": operation})
         return {}
     operation = order["operation"]
     seen: Json | None = operation.pop("seen", None)
@@ -46,26 +48,50 @@ def grow_pool(context: Orchestration) -> Steps[Json]:
 
 
 def _asked(context: Orchestration, order: Json) -> Steps[Json | None]:
-    """How Azure's operation ended; None when there was nothing (more) to ask for."""
+    """How Azure's operation ended; None when there was nothing (more) to ask for.
+
+    What cannot be asked for at all (a quota, a maximum, a zone that refuses) is planned elsewhere at once: the nodes
+    that can be had may take minutes.
+    """
     if order["kind"] == "aks":
         yield from _paid(context, order)
         ended: Json | None = yield context.call_sub_orchestrator("ask_agent_pool", _bare(order))
         return ended
     locked = yield from _entered(context, order)
-    if not locked["granted"] or not _is_open(locked):
+    if not locked["granted"]:
+        yield from ledger(context, order, "drop_growth", op=order["op"])
+        yield from once(context, "start_sagas", {"starts": [_replan(order, "locked")]})
+        return None
+    if not _is_open(locked):
         yield from unlock(context, order)
         return None
-    wish = {**_bare(order), "others": locked["others"]}
-    asked: Json | None = None
+    asked = yield from _written(context, order, locked)
+    granted = asked.get("granted", order["add"]) if asked["ok"] else order["add"]
+    if granted < order["add"]:
+        yield from unlock(context, order, target=asked["target"], add=granted, failures=asked["short"])
+        yield from once(context, "start_sagas", {"starts": [_replan(order, "short")]})
+    else:
+        yield from unlock(context, order, target=asked.get("target"))
+    operation = yield from _awaited(context, {**order, "add": granted}, asked)
+    return {**operation, "granted": granted}
+
+
+def _written(context: Orchestration, order: Json, locked: Json) -> Steps[Json]:
+    """Under the lock: the write, at once where the pool was read for it already."""
+    wish = {**_bare(order), "phantom": locked.get("phantom", 0)}
     if locked.get("at_once") and order.get("room") and not locked["others"]:
         asked = yield from _round(context, wish, order["room"])
-        if not asked["ok"] and asked["kind"] in AGAIN:
-            yield from pause(context, max(1.0, asked.get("retry_after") or 0.0))
-            wish, asked = {**wish, "rounds": 1, "target": asked.get("target")}, None
-    if asked is None:
-        asked = yield context.call_sub_orchestrator("ask_azure", wish)
-    yield from unlock(context, order, target=asked.get("target"))
-    return (yield from _awaited(context, order, asked))
+        if asked["ok"] or asked["kind"] not in AGAIN:
+            return asked
+        yield from pause(context, max(1.0, asked.get("retry_after") or 0.0))
+        wish = {**wish, "rounds": 1, **{name: asked[name] for name in _SENT if name in asked}}
+    written: Json = yield context.call_sub_orchestrator("ask_azure", wish)
+    return written
+
+
+def _replan(order: Json, why: str) -> Json:
+    """Another look, beside the one that the growth's end may ask for."""
+    return replan({**order, "op": f"{order['op']}.{why}"})
 
 
 def _entered(context: Orchestration, order: Json) -> Steps[Json]:
@@ -111,7 +137,8 @@ def ask_azure(context: Orchestration) -> Steps[Json]:
         if answer["ok"] or answer["kind"] not in AGAIN:
             return answer
         rounds = order.get("rounds", 0) + 1
-        order = {**order, "rounds": rounds, "target": answer.get("target")}
+        sent = {name: answer[name] for name in _SENT if name in answer}
+        order = {**order, "rounds": rounds, **sent}
         if rounds >= ROUNDS:
             return answer
         yield from pause(context, max(1.0, answer.get("retry_after") or 0.0))
@@ -121,26 +148,38 @@ def ask_azure(context: Orchestration) -> Steps[Json]:
 
 def _round(context: Orchestration, order: Json, room: Json | None = None) -> Steps[Json]:
     """Read, unless that was done, and write once. A refusal carries the target, once there was one: Azure may have
-    taken it all the same."""
+    taken it all the same.
+
+    While Azure is at work, capacity without an instance may belong to another growth, or to an administrator's. When it
+    is not, it belongs to nobody: asked for again with what is wanted now, it would be bought by mistake.
+    """
     target = order.get("target")
-    sent = {"target": target} if target is not None else {}
+    sent = {name: order[name] for name in _SENT if name in order}
     if room is None:
         room = yield from once(context, "read_pool", order)
-    if room["ok"] and target is None and room["capacity"] > room["present"] and not order["others"]:
+    if room["ok"] and target is None and room["capacity"] > room["present"] and not room["busy"]:
         yield from _lowered(context, order)
         room = yield from once(context, "read_pool", order)
     if not room["ok"]:
         return {**room, **sent}
-    if target is not None and room["capacity"] >= target:
-        return {"ok": True, "target": target, "tokens": []}
-    wanted = min(target or room["maximum"], room["size"] + order["add"], room["maximum"])
-    if wanted <= room["size"]:
-        return no("full", f"pool {order['pool']} is at its maximum of {room['maximum']}", code=FULL, **sent)
+    if target is not None and _is_reached(target, room["capacity"], order):
+        return {"ok": True, "tokens": [], **sent}
+    wanted = room["size"] + room["may_add"]
+    if not room["may_add"]:
+        return no("short", room["message"], code=room["code"], **sent)
+    if target is None:
+        sent = {"target": wanted, "granted": room["may_add"], "short": room["short"]}
+    else:
+        wanted = min(target, wanted)
     written = yield from once(context, "write_capacity", order, target=wanted, etag=room["etag"])
-    target = wanted if target is None else target
     if written["ok"]:
-        return {"ok": True, "target": target, "tokens": [written["token"]], "hurry": written["hurry"]}
-    return {**written, "target": target} if written["kind"] in AGAIN else {**written, **sent}
+        return {"ok": True, "tokens": [written["token"]], "hurry": written["hurry"], **sent}
+    return {**written, **sent} if target is not None or written["kind"] in AGAIN else written
+
+
+def _is_reached(target: int, capacity: int, order: Json) -> bool:
+    """Whether the earlier write went through; where capacity was asked for in vain it stood above the target before."""
+    return capacity == target if order.get("phantom") else capacity >= target
 
 
 def _awaited(context: Orchestration, order: Json, asked: Json) -> Steps[Json]:
@@ -235,19 +274,25 @@ def undo_growth(context: Orchestration) -> Steps[Json]:
             yield from finished(context, order, deleted["token"])
         context.continue_as_new({**order, "failed": []})
         return {}
-    if order["kind"] == "vm":
-        return {"ok": True}
+    return {"ok": True} if order["kind"] == "vm" else (yield from _given_back(context, order))
+
+
+def _given_back(context: Orchestration, order: Json) -> Steps[Json]:
+    """Capacity without an instance, as soon as nobody can be waiting for it any more."""
     locked = yield from lock(context, order)
     if not locked["granted"]:
         return no("locked", f"pool {order['pool']} stayed locked")
-    if not locked["others"]:
-        yield from _lowered(context, order)
-    yield from unlock(context, order)
+    lowered = yield from _lowered(context, order)
+    yield from unlock(context, order, lowered=lowered["ok"] and not lowered.get("busy"))
+    tries = order.get("tries", 0) + 1
+    if lowered.get("busy") and tries < UNDO_TRIES:
+        yield from pause(context, UNDO_PAUSES[min(tries, len(UNDO_PAUSES)) - 1])
+        context.continue_as_new({**order, "tries": tries})
     return {"ok": True}
 
 
 def _lowered(context: Orchestration, order: Json) -> Steps[Json]:
-    """Under the lock: capacity down to the instances there are, if it stands above them."""
+    """Under the lock: capacity down to the instances there are, if it stands above them and Azure is done with it."""
     lowered = yield from attempt(context, "lower_capacity", order)
     if lowered["ok"]:
         yield from finished(context, order, lowered["token"])

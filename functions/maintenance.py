@@ -44,6 +44,8 @@ def reconcile(context: Orchestration) -> Steps[Json]:
         yield from once(context, "bury_node", {**order, **ghost})
     if found["closed"]:
         yield from once(context, "open_anyway", {"cluster": order["cluster"], "nodes": found["closed"]})
+    if found.get("growths"):
+        yield from once(context, "resume_growths", {"cluster": order["cluster"], "growths": found["growths"]})
     if found["suspects"]:
         yield context.call_sub_orchestrator("mend_nodes", {**order, "suspects": found["suspects"]})
     if found["rare"]:

@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import accumulate
 
 import orjson
 
-from functions import trail
+from functions import quotas, trail
 from functions.deletion import begin_deletion
 from functions.durable import Registry
 from functions.nodes import holder_of, is_cordoned, is_ready, provider_id
 from functions.outcomes import LATER, Json, no, tell
 from functions.world import World, may_grow
 from shared.adapters.errors import CapacityMissing, NotFound, OutsideError, Rejected
-from shared.adapters.protocols import Instance
-from shared.model import Pool, PoolKind, Priority
+from shared.adapters.protocols import Instance, ScaleSet
+from shared.model import PlacementGroups, Pool, PoolKind, Priority
 from shared.names import CLUSTER_TAG, CONFIG_CONTAINER, OPERATION_TAG, POOL_TAG
 from shared.provider_id import parse
-from shared.state.failures import FULL, MISSING, failure_memory, is_zonal
+from shared.state.failures import FULL, GROUP_FULL, MISSING, SAGA_LOST, failure_memory, is_zonal, quota_text
 from shared.state.ledger import failure_entry, moment
 
 CLOCK_SKEW = timedelta(seconds=5)  # between Azure's creation times and ours
 FAILED = "Failed"
 GOING = "Deleting"
+CREATING = "Creating"
+QUOTA = "QuotaExceeded"
 MOST_NAMED = 10_000  # characters of ids in one answer, which has 32 kB
 
 
 def read_pool(world: World, order: Json) -> Json:
-    """The pool's size just now: {"capacity", "etag", "present", "size", "maximum"}; `size`: the least that may be asked
-    for. A target below the VMs that stand would make Azure choose some and delete them, whatever runs there. `ahead`:
-    it is no necessity yet."""
+    """The pool's size just now, and how many of `add` VMs may be asked for: {"capacity", "etag", "present", "size",
+    "busy", "may_add", "short", "code", "message"}; the last three tell what stands against the rest.
+
+    `size`: the least that may be asked for. A target below the VMs that stand would make Azure choose some and delete
+    them, whatever runs there; only the surplus of a set that overprovisions is taken away anyhow. `busy`: Azure is at
+    work on the set, so that capacity without an instance may be somebody's who still waits for it; save for the
+    `phantom` part, which growths asked for in vain. Read `ahead`, it is no necessity yet.
+    """
     pool = world.pool(order["cluster"], order["pool"])
     if not may_grow(pool):
         return _forbidden(pool)
@@ -41,8 +49,11 @@ def read_pool(world: World, order: Json) -> Json:
     scale_set = compute.scale_set(pool)
     instances = compute.instances(pool)
     standing = sum(each.provisioning_state != GOING for each in instances)
-    size = {"present": len(instances), "size": max(scale_set.capacity, standing)}
-    return {"capacity": scale_set.capacity, "etag": scale_set.etag, **size, "maximum": pool.ceiling}
+    busy = is_busy(scale_set, instances)
+    owed = max(0, scale_set.capacity - order.get("phantom", 0))
+    size = owed if scale_set.overprovisions and busy else max(owed, standing)
+    found = {"capacity": scale_set.capacity, "etag": scale_set.etag, "present": len(instances), "size": size}
+    return {**found, "busy": busy, **_allowed(world, pool, scale_set, size, order)}
 
 
 def write_capacity(world: World, order: Json) -> Json:
@@ -63,9 +74,12 @@ def lower_capacity(world: World, order: Json) -> Json:
         return _forbidden(pool)
     compute = world.compute_of(pool)
     scale_set = compute.scale_set(pool)
-    live = len(compute.instances(pool))
+    instances = compute.instances(pool)
+    live = len(instances)
     if scale_set.capacity <= live:
         return {"token": ""}
+    if is_busy(scale_set, instances):  # the missing ones may be on their way, to an administrator perhaps
+        return {"token": "", "busy": True}
     tell("capacity lowered", cluster=order["cluster"], pool=pool.name, was=scale_set.capacity, to=live)
     return {"token": compute.begin_capacity(pool, live, scale_set.etag)}
 
@@ -83,8 +97,8 @@ def inspect_growth(world: World, order: Json) -> Json:
     pool = world.pool_as_known(order["cluster"], order["pool"])
     instances = world.compute_of(pool).instances(pool) if order["asked_azure"] else []
     mine = [each for each in instances if _is_of(each, order)]
-    failed = [each for each in mine if _failed(each)]
-    good = sorted((each for each in mine if not _failed(each) and each.provisioning_state != GOING), key=_likeliest)
+    failed = [each for each in mine if has_failed(each)]
+    good = sorted((each for each in mine if not has_failed(each) and each.provisioning_state != GOING), key=_likeliest)
     found = {
         "candidates": _named(good),
         "failed": _named(failed),
@@ -117,6 +131,31 @@ def _forbidden(pool: Pool) -> Json:
     return no("mode", f"pool {pool.name} is in mode {pool.mode.value}: nothing is written")
 
 
+def is_busy(scale_set: ScaleSet, instances: list[Instance]) -> bool:
+    """Whether Azure is at work on the set, for whomever: instances that are missing may still come."""
+    return scale_set.changing or any(each.provisioning_state == CREATING for each in instances)
+
+
+def _allowed(world: World, pool: Pool, scale_set: ScaleSet | None, size: int, order: Json) -> Json:
+    """How many of `add` VMs the pool's maximum, its placement group and the quotas let be asked for; what Azure would
+    refuse is not asked for, but remembered, so that the rest is planned elsewhere at once."""
+    add, now = order["add"], moment(order["now"])
+    ceiling, code = pool.ceiling, FULL
+    if scale_set is not None and scale_set.single_group and PlacementGroups.SINGLE.most < ceiling:
+        ceiling, code = PlacementGroups.SINGLE.most, GROUP_FULL
+    room, message = max(0, ceiling - size), f"pool {pool.name} is at its maximum of {ceiling}"
+    usage = quotas.tightest(world, pool, min(add, room), now)
+    if usage is not None:
+        room, code = quotas.room_under(usage, pool, add), QUOTA
+        message = quota_text(replace(usage, used=usage.used + room * pool.cores))  # with what is asked for now
+    if room >= add:
+        return {"may_add": add, "short": [], "code": "", "message": ""}
+    memory = failure_memory(code, message, pool, now)
+    short = [failure_entry(memory)] if memory is not None else []
+    tell("asked for less", cluster=order["cluster"], pool=pool.name, op=order["op"], of=add, room=room, why=message)
+    return {"may_add": room, "short": short, "code": code, "message": message}
+
+
 def _named(instances: list[Instance]) -> list[str]:
     """Their ids, as many as an answer can hold; whoever is left out is found by the next look or sweep."""
     lengths = accumulate(len(each.instance_id) + 4 for each in instances)
@@ -130,7 +169,7 @@ def _is_of(instance: Instance, order: Json) -> bool:
     return instance.created_at is None or instance.created_at >= moment(order["asked"]) - CLOCK_SKEW
 
 
-def _failed(instance: Instance) -> bool:
+def has_failed(instance: Instance) -> bool:
     """Of no use: Azure could not provision it, or has evicted it and only deallocated."""
     return bool(instance.failure) or instance.provisioning_state == FAILED or instance.deallocated
 
@@ -143,8 +182,8 @@ def _likeliest(instance: Instance) -> tuple[bool, float, str]:
 
 def _failures(pool: Pool, order: Json, failed: list[Instance], good: int) -> Json:
     """What to remember, and whether to plan again: not where the mode forbids to go on."""
-    if order["code"] == "mode":
-        return {"failures": [], "again": False}
+    if order["code"] in ("mode", SAGA_LOST):
+        return {"failures": [], "again": order["code"] != "mode"}
     now = moment(order["now"])
     named = [(each.failure or FAILED, "", each.zone) for each in failed]
     if order["code"] and not any(code == order["code"] and zone and is_zonal(code) for code, _, zone in named):
@@ -177,17 +216,33 @@ def useless(instance: Instance, nodes: Sequence[Json]) -> bool:
     mine = [node for node in nodes if provider_id(node) == instance.provider_id.casefold()]
     works = not instance.deallocated and any(is_ready(node) for node in mine)
     kept = works or any(is_cordoned(node) and not holder_of(node) for node in mine)
-    return not mine or (_failed(instance) and not kept)
+    return not mine or (has_failed(instance) and not kept)
 
 
 def _create_vms(world: World, pool: Pool, order: Json) -> Json:
+    """{"tokens", "target", "granted", "short"}; a refusal of all of them is told as such."""
     compute = world.compute_of(pool)
     names = [f"{pool.resource}-{order['op']}-{number}" for number in range(order["add"])]
-    strangers = sum(each.name not in names for each in compute.instances(pool))
-    names = names[: max(0, pool.ceiling - strangers)]
+    present = compute.instances(pool)
+    mine = sum(each.name in names for each in present)
+    strangers = len(present) - mine
+    allowed = _allowed(world, pool, None, strangers, {**order, "add": order["add"] - mine})
+    names = names[: mine + allowed["may_add"]]
     if not names:
-        return no("full", f"pool {pool.name} is at its maximum of {pool.ceiling}", code=FULL)
-    template = _template(world, pool)
+        return no("short", allowed["message"], code=allowed["code"])
+    tokens, refused = _ask_for_vms(world, pool, order, names)
+    tell("machines asked", cluster=order["cluster"], pool=pool.name, op=order["op"], count=len(tokens))
+    if not tokens and refused:
+        return {**refused[0], "tokens": [], "target": strangers}
+    now = moment(order["now"])
+    memories = [failure_memory(each["code"], each["reason"], pool, now, each["zone"]) for each in refused]
+    short = [*allowed["short"], *(failure_entry(memory) for memory in memories if memory is not None)]
+    return {"tokens": tokens, "target": strangers + len(tokens), "granted": len(tokens), "short": short}
+
+
+def _ask_for_vms(world: World, pool: Pool, order: Json, names: list[str]) -> tuple[list[str], list[Json]]:
+    """The operations begun, and the refusals, one for each zone."""
+    compute, template = world.compute_of(pool), _template(world, pool)
     tags = {CLUSTER_TAG: order["cluster"], POOL_TAG: pool.name, OPERATION_TAG: order["op"]}
     tokens: list[str] = []
     refusals: dict[str, Json] = {}
@@ -204,11 +259,9 @@ def _create_vms(world: World, pool: Pool, order: Json) -> Json:
             if not tokens:
                 raise
             break
-    tell("machines asked", cluster=order["cluster"], pool=pool.name, op=order["op"], count=len(tokens))
     if tokens:
         trail.note_growth(world, order, trail.ASKED, _wish(order), add=len(tokens))
-    refused = next(iter(refusals.values()), {})
-    return {**refused, "tokens": tokens, "target": strangers + len(tokens)}
+    return tokens, list(refusals.values())
 
 
 def _placed(names: list[str], zones: list[str]) -> list[tuple[str, str]]:

@@ -6,15 +6,17 @@ A reading that fails holds up no plan: what is not known is not limited, and Azu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from functions.outcomes import Json, tell
 from functions.world import LEFT_ALONE, World, budget_key, may_grow
 from shared.adapters.errors import OutsideError, Throttled
 from shared.model import Config, Pool, Snapshot, Usage
-from shared.planning.quota import FRESH, SHORT, age_of, known_usages, refuses, usages_document
+from shared.planning.quota import FRESH, SHORT, STALE, age_of, known_usages, refuses, usages_document
 
 DONE = "quotas_read"  # in an order: there is nobody to ask
+RECENT = timedelta(seconds=30)  # a reading this young is good enough for a write that comes close to a quota
+_FAR = 4  # times what is asked for: with that much left a quota is not looked at again before a write
 
 
 def refresh(
@@ -68,6 +70,44 @@ def _regions(config: Config) -> dict[str, Pool]:
     """A pool of each subscription and region in which nodes may be bought."""
     acting = [pool for pool in config.pools if may_grow(pool) and pool.azure]
     return {budget_key(pool): pool for pool in reversed(acting)}
+
+
+def tightest(world: World, pool: Pool, add: int, now: datetime) -> Usage | None:
+    """The quota that leaves room for the fewest nodes of the pool, if one leaves fewer than `add`.
+
+    Whatever may matter is read anew: others use the same quota, and what Azure would refuse need not be asked for. One
+    that was far from its limit a short while ago is not.
+    """
+    config, key = world.config(pool.cluster), budget_key(pool)
+    if pool.azure is None or not pool.cores or key not in _regions(config):
+        return None
+    document = _stored(world, config, key)
+    found = _tightest(document, pool)
+    if age_of(document, now) > STALE or found is None or _room(found, pool) >= _FAR * add:
+        return None
+    if age_of(document, now) > RECENT and not world.is_throttled(key, now.isoformat()):
+        try:
+            _read(world, config, key, pool, now)
+        except OutsideError as error:
+            tell("no quotas", cluster=config.cluster, budget=key, error=error.message)
+            return None
+        found = _tightest(_stored(world, config, key), pool)
+    return found if found is not None and _room(found, pool) < add else None
+
+
+def room_under(usage: Usage | None, pool: Pool, add: int) -> int:
+    """How many of `add` nodes the quota has room for."""
+    return add if usage is None else _room(usage, pool)
+
+
+def _room(usage: Usage, pool: Pool) -> int:
+    return max(0, usage.limit - usage.used) // pool.cores
+
+
+def _tightest(document: Json, pool: Pool) -> Usage | None:
+    usages = (Usage(**entry) for entry in document.get("usages", ()))
+    mine = (each for each in usages if pool.counts_against(each.subscription, each.location, each.name))
+    return min(mine, key=lambda each: _room(each, pool), default=None)
 
 
 def _stored(world: World, config: Config, key: str) -> Json:

@@ -10,7 +10,7 @@ from functions.durable import Json
 from functions.nodes import holder_of, is_cordoned, is_ready, provider_id, ready_since
 from functions.opening import place_of_taint
 from functions.outcomes import tell
-from functions.pools import GOING, unjoined
+from functions.pools import FAILED, GOING, has_failed, is_busy, unjoined
 from functions.wishes import operation_id
 from functions.world import World, budget_key, may_grow, may_retire
 from shared.adapters.errors import NotFound, Refused
@@ -133,6 +133,7 @@ class Survey:
             "suspects": suspects[:MOST_REPAIRS],
             "closed": self._closed()[:MOST_OPENED],
             "lost": self.lost,
+            "growths": self._lost_growths(),
         }
 
     def _acting(self) -> list[Pool]:
@@ -179,10 +180,11 @@ class Survey:
         self._find_lost(pool, instances)
         self._find_unjoined(pool, instances)
         self._find_deallocated(pool, instances)
+        self._find_failed(pool, instances)
         self._find_ghosts(pool, instances)
         if pool.kind is not PoolKind.VM and not self._in_flight(pool.name) and not self._shrinks(pool.name):
-            capacity = self.world.compute_of(pool).scale_set(pool).capacity
-            if capacity > len(instances):
+            scale_set = self.world.compute_of(pool).scale_set(pool)
+            if scale_set.capacity > len(instances) and not is_busy(scale_set, instances):
                 self.starts.append(self._undo(pool, []))
 
     def _find_lost(self, pool: Pool, instances: list[Instance]) -> None:
@@ -219,6 +221,36 @@ class Survey:
         if off:
             tell("deallocated", cluster=self.config.cluster, pool=pool.name, instances=off[:MOST_REPAIRS])
             self.starts.append(self._undo(pool, off[:MOST_LOST]))
+
+    def _find_failed(self, pool: Pool, instances: list[Instance]) -> None:
+        """VMs that Azure could not provision, and that no growth sees to: claimed while being made, perhaps."""
+        if self._in_flight(pool.name):
+            return
+        failed = [each for each in instances if has_failed(each) and each.provider_id.casefold() not in self.machines]
+        failed = [each for each in failed if not each.deallocated][:MOST_REPAIRS]
+        if not failed:
+            return
+        names = [each.instance_id for each in failed]
+        tell("failed", cluster=self.config.cluster, pool=pool.name, instances=names)
+        self.starts.append(self._undo(pool, names))
+        memories = [failure_memory(each.failure or FAILED, "", pool, self.now, each.zone) for each in failed]
+        self.failures += [failure_entry(memory) for memory in memories if memory is not None]
+        for op, growth in self.view["growths"].items():
+            if growth["pool"] == pool.name and (lost := [name for name in growth["claimed"] if name in names]):
+                self.lost.setdefault(op, []).extend(lost)
+                growth["claimed"] = [name for name in growth["claimed"] if name not in names]
+
+    def _lost_growths(self) -> list[Json]:
+        """Growths that should be through with Azure by now: are their sagas still there?"""
+        found = []
+        for op, growth in self.view["growths"].items():
+            pool = self.config.pool(growth["pool"])
+            if pool is None or growth["stage"] == ARRIVING or self.now - moment(growth["asked"]) < SAGA_OVERDUE:
+                continue
+            order = {"pool": pool.name, "op": op, "add": growth["add"], "kind": pool.kind.value}
+            order |= {"budget": budget_key(pool), "asked": growth["asked"], "cluster": self.config.cluster}
+            found.append({**order, "join_timeout": self.config.timing.node_join_timeout})
+        return found[:MOST_REPAIRS]
 
     def _find_ghosts(self, pool: Pool, instances: list[Instance]) -> None:
         """Nodes that are not Ready and have no VM any more."""

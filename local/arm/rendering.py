@@ -26,7 +26,7 @@ def scale_set_json(scale_set: ScaleSet) -> Json:
             "orchestrationMode": "Flexible" if scale_set.flexible else "Uniform",
             "provisioningState": scale_set.provisioning_state,
             "overprovision": False,
-            "singlePlacementGroup": False,
+            "singlePlacementGroup": scale_set.single_group,
             "virtualMachineProfile": scale_set.profile,
         },
     }

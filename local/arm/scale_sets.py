@@ -16,6 +16,7 @@ from local.arm.state import DELETE, Disk, Group, Json, Nic, ScaleSet, Vm
 from local.web import Response
 
 _KIND = "Microsoft.Compute/virtualMachineScaleSets"
+_ONE_GROUP = 100  # VMs in a placement group
 
 
 class ScaleSets:
@@ -76,6 +77,7 @@ class ScaleSets:
             zones=[str(zone) for zone in body.get("zones") or ()],
             profile=dict(properties.get("virtualMachineProfile") or {}),
             tags=dict(body.get("tags") or {}),
+            single_group=properties.get("singlePlacementGroup") is True,
         )
         group.scale_sets[name.lower()] = scale_set
         return scale_set
@@ -149,6 +151,9 @@ class ScaleSets:
 
     def _resize(self, call: Call, scale_set: ScaleSet, target: int) -> dict[str, str]:
         """Bring the set to `target` VMs; returns the operation's headers, none when there is nothing to do."""
+        if scale_set.single_group and target > _ONE_GROUP:
+            told = f"The scale set '{scale_set.name}' has a single placement group, which takes {_ONE_GROUP} VMs."
+            raise ArmError(409, "OperationNotAllowed", told)
         living = scale_set.living()
         counted = scale_set.vms if self._cloud.quirks.capacity_drops_when_gone else living
         needed = target - len(counted)

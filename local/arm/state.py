@@ -130,6 +130,7 @@ class ScaleSet:
     next_instance: int = 0
     vms: dict[str, Vm] = field(default_factory=dict)  # by instance id, or by name in a Flexible set
     growing: str = ""  # the id of the growth operation under way
+    single_group: bool = False  # all VMs in one placement group
     agent_pool: AgentPool | None = None
 
     @property

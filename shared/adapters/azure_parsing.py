@@ -29,6 +29,8 @@ def scale_set_of(body: Json) -> ScaleSet:
         etag=str(body.get("etag") or ""),
         flexible=str(properties.get("orchestrationMode", "Uniform")).lower() == "flexible",
         provisioning_state=str(properties.get("provisioningState", "")),
+        single_group=properties.get("singlePlacementGroup") is True,
+        overprovisions=properties.get("overprovision") is True,
     )
 
 

@@ -21,7 +21,8 @@ Json = dict[str, Any]
 class ScaleSet:
     """A scale set's or agent pool's size as just read; `etag` guards the write that follows. `flexible` is a scale
     set's orchestration mode. `busy`: what AKS is doing with the pool, so that it takes no other write; `unfit`: why
-    this pool must not be written to at all, and the remedy."""
+    this pool must not be written to at all, and the remedy. `single_group`: all VMs share one placement group.
+    `overprovisions`: while it grows, Azure makes more VMs than were asked for, and takes the surplus away again."""
 
     name: str
     capacity: int
@@ -30,6 +31,13 @@ class ScaleSet:
     provisioning_state: str
     busy: str = ""
     unfit: str = ""
+    single_group: bool = False
+    overprovisions: bool = False
+
+    @property
+    def changing(self) -> bool:
+        """Whether Azure is about to make VMs or take some away, whoever asked for that."""
+        return bool(self.busy) or self.provisioning_state in {"Creating", "Updating", "Deleting"}
 
 
 @dataclass(frozen=True, slots=True)

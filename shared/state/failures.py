@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from shared.model import SPOT_CORES, TOTAL_CORES, FailureMemory, Pool, Priority
+from shared.model import SPOT_CORES, TOTAL_CORES, FailureMemory, Pool, Priority, Usage
 
 MINUTE = 60.0
 HOUR = 3600.0
@@ -173,6 +173,11 @@ def _memory(rule: Rule, code: str, message: str, pool: Pool, now: datetime, zone
     return FailureMemory(pool.sku, at, pool.priority, code, until, pool.name, detail=detail)
 
 
+def quota_text(usage: Usage) -> str:
+    """A quota that leaves too little, in compute's own words: what was not asked for is remembered like a refusal."""
+    return f"exceeding approved {usage.name} quota. Current Limit: {usage.limit}, Current Usage: {usage.used}"
+
+
 def _zone(pool: Pool, zone: str) -> str:
     return zone or (pool.zones[0] if len(pool.zones) == 1 else "")
 
@@ -230,4 +235,6 @@ def _quota_name(message: str) -> str:
     if "totalregionalcores" in words or "totalregionalvcpus" in words:
         return TOTAL_CORES
     found = _QUOTA_NAME.search(message)
+    if found is not None and found[1].lower() == TOTAL_CORES:
+        return TOTAL_CORES
     return re.sub(r"\s*(cores|vcpus)$", "", found[1], flags=re.IGNORECASE).strip() if found else ""

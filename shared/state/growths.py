@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from shared.state.ledger import (
     ARRIVING,
+    ASKED,
     FAILURE_LIMIT,
     GROWTH_FIRST,
     GROWTH_LIMIT,
@@ -52,11 +53,28 @@ def conclude_growth(ledger: ClusterLedger, order: Json) -> Json:
     free = [name for name in order["candidates"] if f"{growth.pool}/{name}" not in taken]
     claimed = tuple(free[: growth.add])
     deadline = after(order["now"], order["join_timeout"])
+    if growth.stage == ASKED and others_asked(ledger, growth.pool, order["op"]):
+        missing = growth.add - len(claimed)
+        ledger.phantoms[growth.pool] = ledger.phantoms.get(growth.pool, 0) + missing
     ledger.growths[order["op"]] = replace(growth, stage=ARRIVING, claimed=claimed, deadline=deadline)
     limit = SPENT_LIMIT_BUSY if any(g.stage != ARRIVING for g in ledger.growths.values()) else SPENT_LIMIT
     ledger.spent = [*ledger.spent, *(f"{growth.pool}/{name}" for name in claimed)][-limit:]
     drop_arrived(ledger)
     return {"ok": True, "claimed": list(claimed)}
+
+
+def others_asked(ledger: ClusterLedger, pool: str, op: str) -> int:
+    """How many growths of the pool Azure may be busy with, besides that one."""
+    return sum(g.pool == pool and g.stage == ASKED and other != op for other, g in ledger.growths.items())
+
+
+def drop_growth(ledger: ClusterLedger, order: Json) -> Json:
+    """A growth that Azure was never asked for is none any more: {"dropped"}."""
+    growth = ledger.growths.get(order["op"])
+    if growth is None or growth.stage != INTENDED:
+        return {"ok": True, "dropped": False}
+    del ledger.growths[order["op"]]
+    return {"ok": True, "dropped": True}
 
 
 def remember_failure(ledger: ClusterLedger, order: Json) -> Json:

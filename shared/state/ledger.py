@@ -135,7 +135,8 @@ class ClusterLedger:
     takes whoever is ready}. `learnt` {pool: what its nodes were like}, the oldest lesson first. `evictions` {kind of
     Spot: when its last nodes were taken}; `claims` {what one does for many: until when}. `bought` {pool/instance:
     classes that the node was bought for}, `vain` {class: its pause}: see `shared.state.purchases`. `gangs` {digest of a
-    name: what was bought for it, and since when}.
+    name: what was bought for it, and since when}. `phantoms` {pool: capacity that growths asked for in vain while
+    others were under way}: the next write leaves it out.
     """
 
     epoch: int = 0
@@ -160,6 +161,7 @@ class ClusterLedger:
     bought: dict[str, Json] = field(default_factory=dict)
     vain: dict[str, Json] = field(default_factory=dict)
     gangs: dict[str, Json] = field(default_factory=dict)
+    phantoms: dict[str, int] = field(default_factory=dict)
 
     def encode(self) -> Json:
         """As JSON values. By hand: `asdict` would copy every id one by one, at every operation of the entity."""

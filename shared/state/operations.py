@@ -12,7 +12,7 @@ from collections.abc import Callable
 from shared.state.bulk import pack
 from shared.state.departures import depart, note_departures, take_departing
 from shared.state.evictions import adopt, claim, unclaim
-from shared.state.growths import remember_failure
+from shared.state.growths import drop_growth, remember_failure
 from shared.state.joint import end_joint, lead_growth, note_joint
 from shared.state.leading import begin, conclude, record, release, settle
 from shared.state.leavings import end_retirement, note_waiting
@@ -52,6 +52,7 @@ _OPERATIONS: dict[str, Callable[[ClusterLedger, Json], Json]] = {
     "note_joint": note_joint,
     "end_joint": end_joint,
     "conclude_growth": conclude,
+    "drop_growth": drop_growth,
     "end_retirement": end_retirement,
     "remember_failure": remember_failure,
     "tidy": _tidy,

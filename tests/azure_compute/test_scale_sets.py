@@ -6,8 +6,9 @@ import orjson
 import pytest
 
 from local.arm import Fault, Quirks
-from shared.adapters.operation_tokens import unpack
+from shared.adapters.azure_parsing import scale_set_of
 from shared.adapters.errors import CapacityMissing, NotFound, RetryLater, StaleWrite, Throttled
+from shared.adapters.operation_tokens import unpack
 from shared.model import Priority
 from shared.provider_id import parse
 from tests.azure_compute.world import World
@@ -209,3 +210,19 @@ def test_the_token_of_an_operation_has_nothing_random_in_it(quick: World) -> Non
     status_url = orjson.loads(base64.b64decode(payload))["data"]["response"]["headers"]["azure-asyncoperation"]
     request_id = orjson.loads(base64.b64decode(payload))["data"]["request"]["headers"]["x-ms-client-request-id"]
     assert (kind, request_id) == ("capacity", str(uuid.uuid5(uuid.NAMESPACE_URL, status_url)))
+
+
+@pytest.mark.parametrize(
+    ("properties", "single", "surplus", "changing"),
+    [
+        ({}, False, False, False),
+        ({"singlePlacementGroup": True, "provisioningState": "Succeeded"}, True, False, False),
+        ({"overprovision": True, "provisioningState": "Updating"}, False, True, True),
+        ({"singlePlacementGroup": False, "overprovision": False, "provisioningState": "Failed"}, False, False, False),
+    ],
+)
+def test_what_a_scale_set_says_of_itself_is_read(
+    properties: dict[str, object], single: bool, surplus: bool, changing: bool
+) -> None:
+    found = scale_set_of({"name": "a", "sku": {"capacity": 2}, "properties": properties})
+    assert (found.single_group, found.overprovisions, found.changing) == (single, surplus, changing)

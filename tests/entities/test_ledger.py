@@ -403,3 +403,41 @@ def test_a_growth_that_has_yet_to_write_goes_before_retirements_for_two_minutes_
     book.grow("dead")
     book.wait(121)
     assert book.do("lock_pool", pool="p", holder="retirement", seconds=60)["granted"]
+
+
+def test_a_growth_that_could_not_ask_for_all_is_no_more_than_it_asked_for() -> None:
+    book = Book()
+    book.lead()
+    book.grow("g", add=5)
+    assert book.do("lock_pool", pool="p", holder="g", seconds=60)["granted"]
+    entry = {"sku": "s", "zone": "", "priority": "", "code": "PoolIsFull", "until": stamp(NOW + timedelta(minutes=5))}
+    book.do("unlock_pool", pool="p", holder="g", target=2, add=2, failures=[entry])
+    assert book.upcoming() == 2
+    assert [each.code for each in planning_ledger(book.state or {}).failures] == ["PoolIsFull"]
+
+
+def test_a_growth_is_dropped_only_while_azure_was_not_asked() -> None:
+    book = Book()
+    book.lead()
+    book.grow("g")
+    assert book.do("drop_growth", op="g")["dropped"]
+    assert book.upcoming() == 0
+    book.grow("h")
+    book.do("unlock_pool", pool="p", holder="h", target=2)
+    assert not book.do("drop_growth", op="h")["dropped"]
+    assert book.upcoming() == 2
+
+
+def test_what_was_asked_for_in_vain_beside_others_is_told_to_the_next_writer_once() -> None:
+    book = Book()
+    book.lead()
+    for op in ("g", "h"):
+        book.grow(op, add=3)
+        book.do("unlock_pool", pool="p", holder=op, target=3)
+    book.conclude("g", ("1",))
+    book.grow("i")
+    assert book.do("lock_pool", pool="p", holder="i", seconds=60)["phantom"] == 2
+    book.do("unlock_pool", pool="p", holder="i", target=4)
+    book.conclude("h", ("2", "3", "4"))
+    book.conclude("i", ())
+    assert book.do("lock_pool", pool="p", holder="x", seconds=60)["phantom"] == 0, "nobody else was at work any more"
