@@ -40,6 +40,15 @@ def reconcile(context: Orchestration) -> Steps[Json]:
         yield from ledger(context, order, "settle", settled=found["lost"])
     if found["starts"]:
         yield from once(context, "start_sagas", {"starts": found["starts"]})
+    yield from _mended(context, order, found)
+    if found["rare"]:
+        yield from attempt(context, "sweep_leftovers", order)
+        yield from attempt(context, "expire_blobs", order, snapshot=found["snapshot"])
+    return {name: len(found[name]) for name in _FOUND} | {"ok": True}
+
+
+def _mended(context: Orchestration, order: Json, found: Json) -> Steps[None]:
+    """What lost its saga, its VM or its turn gets it."""
     for ghost in found["ghosts"]:
         yield from once(context, "bury_node", {**order, **ghost})
     if found["closed"]:
@@ -48,10 +57,6 @@ def reconcile(context: Orchestration) -> Steps[Json]:
         yield from once(context, "resume_growths", {"cluster": order["cluster"], "growths": found["growths"]})
     if found["suspects"]:
         yield context.call_sub_orchestrator("mend_nodes", {**order, "suspects": found["suspects"]})
-    if found["rare"]:
-        yield from attempt(context, "sweep_leftovers", order)
-        yield from attempt(context, "expire_blobs", order, snapshot=found["snapshot"])
-    return {name: len(found[name]) for name in _FOUND} | {"ok": True}
 
 
 def mend_nodes(context: Orchestration) -> Steps[Json]:
