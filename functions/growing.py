@@ -103,7 +103,8 @@ def _entered(context: Orchestration, order: Json) -> Steps[Json]:
         given = None
     yield from _paid(context, order)
     if given and until(context, given["until"]) > LOCK_SECONDS / 2:
-        return {"granted": True, "others": given["others"], "growth": {"stage": INTENDED}, "at_once": True}
+        told = {name: given.get(name, 0) for name in ("others", "phantom")}
+        return {"granted": True, **told, "growth": {"stage": INTENDED}, "at_once": True}
     return (yield from lock(context, order))
 
 

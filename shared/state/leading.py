@@ -147,7 +147,8 @@ def _begun(ledger: ClusterLedger, order: Json) -> tuple[list[str], dict[str, Jso
         if fresh and seconds and wish.get("kind") != "aks":  # whose writes are led, not locked
             answer = lock_pool(ledger, {**wish, "holder": wish["op"], "now": order["now"], "seconds": seconds})
             if answer["granted"]:
-                locks[wish["op"]] = {"others": answer["others"], "until": after(order["now"], seconds)}
+                told = {name: answer[name] for name in ("others", "phantom")}
+                locks[wish["op"]] = {**told, "until": after(order["now"], seconds)}
     return growths, locks
 
 
