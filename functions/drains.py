@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from functions import nodes, trail
+from functions import dead, nodes, trail
 from functions.deletion import refuse_doomed_disks
 from functions.durable import Registry
 from functions.outcomes import Busy, Json
@@ -25,6 +25,8 @@ def cordon_node(world: World, order: Json) -> Json:
     {"remaining", "waiting", "volumes", "grace": seconds that its pods may take to end, "expected": the uids of those
     that may go}.
     """
+    if order.get("dead"):
+        return dead.cordon_dead(world, order)
     pool = shrinking(world, order)
     config, api = world.config(order["cluster"]), world.api(order["cluster"])
     node = nodes.read_node(api, order)
@@ -70,6 +72,8 @@ def drain_pass(world: World, order: Json) -> Json:
     """
     if order.get("grace_until"):
         return _forced_pass(world, order)
+    if order.get("dead"):
+        return dead.dead_pass(world, order)
     pool = shrinking(world, order)
     refuse_recalled(world, order)
     api = world.api(order["cluster"])

@@ -116,6 +116,13 @@ def ready_since(node: Json) -> datetime | None:
     return datetime.fromisoformat(times[0]) if is_ready(node) and times and times[0] else None
 
 
+def silent_since(node: Json) -> datetime | None:
+    """Since when the kubelet has not said that it is ready; None while it does, or where nobody has ever noted it."""
+    conditions = node.get("status", {}).get("conditions") or ()
+    times = [item.get("lastTransitionTime") for item in conditions if item["type"] == "Ready"]
+    return datetime.fromisoformat(times[0]) if not is_ready(node) and times and times[0] else None
+
+
 def refuse_foreign(node: Json, op: str) -> None:
     """Raises Busy for a node that an administrator, its own annotations or another operation keeps."""
     name, holder = node["metadata"]["name"], holder_of(node)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functions import nodes, trail
+from functions import dead, nodes, trail
 from functions.agent_pools import refusal_of
 from functions.deletion import begin_deletion, refuse_doomed_disks
 from functions.durable import Registry
@@ -20,12 +20,13 @@ from shared.adapters.protocols import ClusterApi, Compute, Instance, Leftover, O
 from shared.model import Pool, PoolKind
 from shared.provider_id import parse
 
+ENDING = "ending"
 UNDELETED = "undeleted"  # Azure was asked, and the VM is still there
 
 
 def delete_node_vms(world: World, order: Json) -> Json:
-    """Under the pool's lock: look at each of `nodes` [{node, op, force}] again, and delete the VMs of those that may
-    go: {"deleting": [node], "kept": {node: [kind, why]}, "refused": ""}.
+    """Under the pool's lock: look at each of `nodes` [{node, op, force, dead}] again, and delete the VMs of those that
+    may go: {"deleting": [node], "kept": {node: [kind, why]}, "refused": ""}.
 
     `refused` is the kind of Azure's refusal of the whole call, with `asked` whether it may have taken it all the same.
     """
@@ -46,7 +47,7 @@ def delete_node_vms(world: World, order: Json) -> Json:
         except OutsideError as error:
             answer = problem(error)
             kept[each["node"]] = [answer["kind"], answer["reason"]]
-    forced = {each["node"] for each in order["nodes"] if each.get("force")}
+    forced = {each["node"] for each in order["nodes"] if each.get("force") or each.get("dead")}
     _noted(world, order, vms, [])
     try:
         tokens = _asked(compute, pool, doomed, forced)
@@ -64,7 +65,10 @@ def delete_node_vms(world: World, order: Json) -> Json:
 def _state_deleted(world: World, order: Json, *, forced: bool) -> None:
     tell("vm deleted", cluster=order["cluster"], node=order["node"], pool=order["pool"], op=order["op"])
     rule = "drained, its volumes detached, and every data disk that is not ours set to Detach"
-    why = f"VM {order['instance_id']} goes" + (", without waiting for its guest: its deletion hung" if forced else "")
+    why = f"VM {order['instance_id']} goes"
+    if forced:
+        rule = "its guest is dead, or its deletion hung, and every data disk that is not ours is set to Detach"
+        trail.note_node(world, order, trail.FORCED, f"{why} without waiting for its guest", rule=rule)
     trail.note_node(world, order, trail.DELETED, why, rule=rule, instance=order["instance_id"])
 
 
@@ -94,11 +98,12 @@ class _Recheck:
         api = self._world.api(order["cluster"])
         node = nodes.read_node(api, order)
         refuse_lost(node, order)
-        nodes.refuse_opted_out(node)
-        load = refuse_busy(api, self._pool, order["node"], frozenset())
-        if load.waiting:
-            raise Busy("busy", f"busy again: {nodes.name_of(load.waiting[0])} runs to its end")
-        self._refuse_volumes(api, order["node"])
+        if order.get("dead"):
+            dead.refuse_alive(self._world, order, node)
+            dead.refuse_held(api, self._pool, order)
+        else:
+            nodes.refuse_opted_out(node)
+            self._refuse_busy(api, order["node"])
         if parse(node.get("spec", {}).get("providerID", "")) is None:
             raise Busy("unknown-vm", "its providerID names no Azure VM")
         vm = {"op": order["op"], "uid": node["metadata"].get("uid", ""), "nics": [], "os_disk": ""}
@@ -109,12 +114,17 @@ class _Recheck:
         vm |= {"instance_id": mine.instance_id, "nics": list(mine.nics), "os_disk": mine.os_disk}
         if mine.provisioning_state == GOING:
             return vm, mine if order.get("force") else None
-        if self._standing <= self._pool.minimum:
+        if self._standing <= self._pool.minimum and not order.get("dead"):
             raise Busy("minimum", f"pool {self._pool.name} would fall below its minimum of {self._pool.minimum}")
         self._standing -= 1
         return vm, mine
 
-    def _refuse_volumes(self, api: ClusterApi, node: str) -> None:
+    def _refuse_busy(self, api: ClusterApi, node: str) -> None:
+        load = refuse_busy(api, self._pool, node, frozenset())
+        if load.waiting:
+            raise Busy("busy", f"busy again: {nodes.name_of(load.waiting[0])} runs to its end")
+        if load.ending:
+            raise Busy(ENDING, f"{nodes.name_of(load.ending[0])} is still ending")
         if self._volumes is None:
             self._volumes = nodes.volumes_by_node(api)
         if attached := self._volumes.get(node):

@@ -25,9 +25,16 @@ REMOVALS = 5  # tries after the first one, each with a history of its own
 
 
 def retire_node(context: Orchestration) -> Steps[Json]:
-    """{cluster, op, node, uid, pool, plan, budget, drain_timeout}: take the node away, or leave it, and say why."""
+    """{cluster, op, node, uid, pool, plan, budget, drain_timeout}: take the node away, or leave it, and say why.
+
+    With `dead` its kubelet has been silent for too long, and no plan has begun this.
+    """
     order = context.get_input()
     if "tries" not in order:
+        if order.get("dead"):
+            begun = yield from ledger(context, order, "give_up", **{name: order[name] for name in _GIVEN_UP})
+            if not begun["ok"]:
+                return begun
         drained = yield from _drained(context, order)
         if not drained["ok"]:
             return (yield from ended(context, order, drained))
@@ -41,6 +48,9 @@ def retire_node(context: Orchestration) -> Steps[Json]:
     yield from pause(context, HELD_PAUSE)
     context.continue_as_new({**order, "tries": order["tries"] + 1})
     return {}
+
+
+_GIVEN_UP = ("node", "op", "pool", "limit")
 
 
 def ended(context: Orchestration, order: Json, result: Json) -> Steps[Json]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from itertools import islice
 
+from functions.dead import dead_nodes, order_of
 from functions.durable import Json
 from functions.nodes import holder_of, is_cordoned, is_ready, provider_id, ready_since
 from functions.opening import place_of_taint
@@ -122,6 +124,7 @@ class Survey:
         if self.config.mode is not Mode.PAUSED:
             for pool in self._pools_to_inspect():
                 self._inspect(pool)
+            self._find_dead()
             why = self._reason_to_plan()
             if why:
                 self.starts.append(self._plan_start(why))
@@ -263,6 +266,19 @@ class Survey:
                 continue
             if provider_id(node) and provider_id(node) not in alive:
                 self.ghosts.append({"node": meta["name"], "uid": meta.get("uid", ""), "pool": pool.name})
+
+    def _find_dead(self) -> None:
+        """Nodes whose kubelet has been silent for too long, though their VM is there."""
+        gone = {ghost["node"] for ghost in self.ghosts}
+        number = sum(map(bool, self.pool_of.values()))
+        for node in islice(dead_nodes(self.config, self.nodes, self.now), MOST_REPAIRS):
+            name = node["metadata"]["name"]
+            pool = self.config.pool(self.pool_of[name])
+            if pool is None or name in gone or name in self.view["retirements"] or name in self.view["cooling"]:
+                continue
+            op = operation_id(self.config.cluster, "dead", name, stamp(self.now))
+            order = order_of(self.config, pool, node, op, number)
+            self.starts.append({"name": "retire_node", "id": f"retire:{op}", "input": order})
 
     def _undo(self, pool: Pool, failed: list[str]) -> Json:
         op = operation_id(self.config.cluster, "undo", pool.name, stamp(self.now))

@@ -428,6 +428,7 @@ class ScaleDown:
     max_parallel_fraction: float
     replace_saving: float = 0.0
     completion_timeout: float = 86_400.0
+    dead_after: float = 1200.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,11 +121,21 @@ class Machines:
             self._tell(self._deleting, vm)
 
         def deleted() -> None:
+            if vm.deleted_at is not None:
+                return
             self._deleted(vm, announce=was_running)
             if lowers_capacity and vm.scale_set is not None:
                 _lower(vm.scale_set)
 
+        vm.deletion = deleted
         self._cloud.later(seconds, deleted, hang=hang)
+
+    def hasten(self, vm: Vm) -> float:
+        """A forced deletion of a VM that is being deleted already: it waits for no guest; in how many seconds."""
+        seconds = self._cloud.duration(self._cloud.latencies.delete)
+        if vm.deletion is not None:
+            self._cloud.timeline.call_later(seconds, vm.deletion)
+        return seconds
 
     def preempt(self, vm: Vm, notice: float) -> None:
         """Announce the eviction of a Spot VM now, and evict it in `notice` seconds."""

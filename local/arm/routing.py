@@ -78,6 +78,11 @@ def parse_path(path: str) -> Target:
     return Target(subscription, group, "/".join(kinds), tuple(names))
 
 
+def is_forced(call: Call) -> bool:
+    """Whether a deletion is not to wait for the guest."""
+    return call.request.query.get("forceDeletion", "").lower() == "true"
+
+
 def paged(call: Call, items: list[Any], size: int) -> Response:
     """One page of a list, with a nextLink while there is more."""
     skip = int(call.request.query.get("$skiptoken", "0"))

@@ -11,7 +11,7 @@ from local.arm.faults import Fault
 from local.arm.machines import Machines
 from local.arm.operations import Operation
 from local.arm.rendering import instance_view, scale_set_json, vm_fragment, vm_json
-from local.arm.routing import Call, paged
+from local.arm.routing import Call, is_forced, paged
 from local.arm.state import DELETE, Disk, Group, Json, Nic, ScaleSet, Vm
 from local.web import Response
 
@@ -279,8 +279,11 @@ class ScaleSets:
             tags=scale_set.tags,
             named=tuple(vm.id for vm in fresh),
         )
-        hang = cloud.chances.hanging(scale_set.name)
+        forced = is_forced(call)
+        hang = 0.0 if forced else cloud.chances.hanging(scale_set.name)
         seconds = self.remove(fresh, scale_set, "scale_set.delete_instances", hang=hang)
+        if forced:
+            seconds = max([seconds, *(self._machines.hasten(vm) for vm in vms if vm not in fresh)])
         cloud.operations.end_later(operation, seconds, hang=hang, then=lambda: self._settled(scale_set))
         return Response(202, self._headers(call, operation, scale_set))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -91,6 +91,7 @@ class Vm:
     deleting_at: datetime | None = None
     deleted_at: datetime | None = None
     rendered: orjson.Fragment | None = None
+    deletion: Callable[[], None] | None = None  # what ends it, once it is being deleted
 
     @property
     def resource(self) -> str:

@@ -8,7 +8,7 @@ from local.arm.errors import ArmError, invalid, not_found
 from local.arm.machines import Machines
 from local.arm.operations import Operation
 from local.arm.rendering import instance_view, vm_fragment, vm_json
-from local.arm.routing import Call, paged
+from local.arm.routing import Call, is_forced, paged
 from local.arm.state import DETACH, Attached, Disk, Group, Json, Nic, ScaleSet, Vm
 from local.web import Response
 from shared.names import POOL_TAG
@@ -89,8 +89,10 @@ class VirtualMachines:
         else:
             seconds = cloud.duration(cloud.latencies.delete) + cloud.slowness("vm.delete", vm.name)
             cloud.record("vm.delete", vm.name, target=0, count=0, tags=vm.tags, named=(vm.id,))
-            hang = cloud.chances.hanging(vm.name)
+            forced, going = is_forced(call), vm.deleting_at is not None
+            hang = 0.0 if forced else cloud.chances.hanging(vm.name)
             self._machines.discharge(vm, seconds, hang=hang)
+            seconds = self._machines.hasten(vm) if forced and going else seconds
             cloud.operations.end_later(operation, seconds, hang=hang, then=lambda: None)
         headers = cloud.operations.headers(operation, call.base, call.target.subscription, vm.location)
         return Response(202, headers)

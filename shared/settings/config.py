@@ -142,6 +142,13 @@ _SCALE_DOWN = (
         default="24h",
     ),
     Field(
+        "dead_after",
+        Duration(360, 2_592_000),
+        "How long a node's kubelet must be silent before the node is given up and its VM deleted by force; at least "
+        "6m. Default 20m, as cluster-autoscaler's scale-down-unready-time: by then Kubernetes has given up its pods.",
+        default="20m",
+    ),
+    Field(
         "replace_saving",
         Number(0, 1),
         "Busy nodes whose pods fit elsewhere, or on nodes that are cheaper by at least this share of their price, give "

@@ -63,8 +63,9 @@ def _gathered(ledger: ClusterLedger, leaving: Leaving, now: str) -> Json:
 
 
 def take_departing(ledger: ClusterLedger, order: Json) -> Json:
-    """The nodes that the removal `op` may ask Azure about from now on, `most` at once: {"nodes": [{node, op, force}]}.
-    None of them can be called back any more. Whoever becomes ready later gathers for another removal."""
+    """The nodes that the removal `op` may ask Azure about from now on, `most` at once: {"nodes":
+    [{node, op, force, dead}]}. None of them can be called back any more. Whoever becomes ready later gathers for
+    another removal."""
     pool, removal = order["pool"], order["op"]
     gathering = ledger.gathering.get(pool)
     if gathering is not None and gathering.holder == removal:
@@ -75,7 +76,7 @@ def take_departing(ledger: ClusterLedger, order: Json) -> Json:
     for node in taken:
         ledger.retirements[node] = replace(ledger.retirements[node], stage=REMOVING, removal=removal)
     entries = ((node, ledger.retirements[node]) for node in taken)
-    return {"nodes": [{"node": node, "op": each.op, "force": each.force} for node, each in entries]}
+    return {"nodes": [{"node": node, "op": each.op, "force": each.force, "dead": each.dead} for node, each in entries]}
 
 
 def note_departures(ledger: ClusterLedger, order: Json) -> Json:

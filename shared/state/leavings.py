@@ -18,6 +18,7 @@ from shared.state.ledger import (
     ClusterLedger,
     Cooling,
     Json,
+    Leaving,
     after,
     passed,
 )
@@ -80,4 +81,14 @@ def note_waiting(ledger: ClusterLedger, order: Json) -> Json:
     before, after_ = (WAITING, DRAINING) if order.get("over") else (DRAINING, WAITING)
     if leaving is not None and leaving.op == order["op"] and leaving.stage == before:
         ledger.retirements[order["node"]] = replace(leaving, stage=after_)
+    return {"ok": True}
+
+
+def give_up(ledger: ClusterLedger, order: Json) -> Json:
+    """A dead node is to go, within the same `limit` as all others; its pool's minimum does not keep it, since it serves
+    nobody. Answers why not, if so."""
+    problem = retirement_problem(ledger, order, {**order, "spare": {order["pool"]: len(ledger.retirements) + 1}})
+    if problem:
+        return {"ok": False, "kind": "refused", "reason": problem}
+    ledger.retirements.setdefault(order["node"], Leaving(order["op"], order["pool"], order["now"], dead=True))
     return {"ok": True}

@@ -92,7 +92,8 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """A node with a saga in flight. `removal` took it; `kind` and `why` say what kept it; `force`: its VM hangs."""
+    """A node with a saga in flight. `removal` took it; `kind` and `why` say what kept it; `force`: its VM hangs;
+    `dead`: so does its kubelet."""
 
     op: str
     pool: str
@@ -102,6 +103,7 @@ class Leaving:
     kind: str = ""
     why: str = ""
     force: bool = False
+    dead: bool = False
 
 
 @dataclass(frozen=True, slots=True)

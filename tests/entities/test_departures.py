@@ -114,7 +114,7 @@ def test_one_that_was_kept_may_queue_again_by_force() -> None:
     book.wait(10)
     again = ready(book, "n1", force=True)["removal"]
     assert book.do("take_departing", pool="p", op=again, most=10)["nodes"] == [
-        {"node": "n1", "op": "r-n1", "force": True}
+        {"node": "n1", "op": "r-n1", "force": True, "dead": False}
     ]
 
 
@@ -151,3 +151,34 @@ def test_leases_of_removals_end_with_time() -> None:
     book.now += timedelta(seconds=GATHERING)
     book.do("tidy")
     assert (book.state or {})["gathering"] == {}
+
+
+def give_up(book: Book, node: str, limit: int = 2) -> Json:
+    answer: Json = book.do("give_up", node=node, op=f"d-{node}", pool="p", limit=limit)
+    return answer
+
+
+def test_a_dead_node_is_taken_as_one_that_needs_no_guest() -> None:
+    book = with_nodes("n1")
+    assert give_up(book, "n2")["ok"]
+    removal = book.do("depart", node="n2", op="d-n2", ready=True)["removal"]
+    assert [each["dead"] for each in book.do("take_departing", pool="p", op=removal, most=10)["nodes"]] == [True]
+
+
+def test_dead_nodes_count_among_those_that_may_go_at_a_time_and_have_one_saga_each() -> None:
+    book = with_nodes("n1")
+    assert not give_up(book, "n1")["ok"]
+    assert give_up(book, "n2")["ok"]
+    assert give_up(book, "n2")["ok"]
+    assert not give_up(book, "n3")["ok"]
+
+
+def test_nodes_that_wait_for_their_pods_have_a_limit_of_their_own() -> None:
+    book = with_nodes("n1")
+    wishes = [{"op": f"r-{node}", "node": node, "pool": "p", "waits": True} for node in ("n2", "n3")]
+    assert book.begin(retirements=wishes, limit=1, spare={"p": 5})["retirements"] == []
+    book.do("note_waiting", node="n1", op="r-n1")
+    assert book.begin(retirements=wishes, limit=1, spare={"p": 5})["retirements"] == []
+    assert book.begin(retirements=[{**wishes[0], "waits": False}], limit=1, spare={"p": 5})["retirements"] == ["r-n2"]
+    book.do("note_waiting", node="n1", op="r-n1", over=True)
+    assert (book.state or {})["retirements"]["n1"]["stage"] == "draining"
