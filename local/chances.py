@@ -7,7 +7,8 @@ reached. From the moment that `end` is called nothing strikes any more, and what
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from random import Random
 from typing import TypeVar
@@ -68,6 +69,15 @@ class Chances:
 
         entry.append((self._timeline.call_later(seconds, going), action))
         self._held.append(entry[0])
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Inside, nothing strikes and nothing is drawn."""
+        before, self.ended = self.ended, True
+        try:
+            yield
+        finally:
+            self.ended = before
 
     def end(self) -> None:
         """No more trouble from now on."""

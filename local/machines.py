@@ -27,7 +27,7 @@ from local.timeline import Due, Timeline
 from shared.adapters.errors import NotFound, OutsideError, RetryLater, StaleWrite
 from shared.adapters.protocols import ClusterApi, Json
 from shared.model import Config, Pool, PoolKind, Priority, Resources
-from shared.names import EVICTING_AT_ANNOTATION, POOL_LABEL, STARTING_TAINT
+from shared.names import CLUSTER_TAG, EVICTING_AT_ANNOTATION, POOL_LABEL, STARTING_TAINT
 
 NODES = "/api/v1/nodes"
 RESTART_SECONDS = 60.0
@@ -117,7 +117,7 @@ class MachinesBridge:
         cloud_controller: bool = False,
         executor: Executor | None = None,
     ) -> None:
-        self._timeline, self._pools = timeline, config.pools
+        self._timeline, self._pools, self._cluster = timeline, config.pools, config.cluster
         self._api = make_api(cluster, cluster.token) if isinstance(cluster, KubernetesStandIn) else cluster
         self._times, self._cloud_controller = boot or BootTimes(), cloud_controller
         self._draws = stream(seed, "machines")
@@ -177,6 +177,8 @@ class MachinesBridge:
             self._try(lambda: self._announce(machine, not_before))
 
     def _pool(self, machine: Machine) -> Pool | None:
+        if machine.tags.get(CLUSTER_TAG, self._cluster) != self._cluster:
+            return None
         named = machine.tags.get("sluice-pool", "")
         for pool in self._pools:
             if pool.name == named or pool.resource.lower() == machine.pool.lower():

@@ -142,6 +142,7 @@ class Machines:
         if vm.preempting or vm.deleting_at is not None:
             return
         vm.preempting = True
+        self._cloud.truth.tell("noticed", vm)
         timeline = self._cloud.timeline
         not_before = timeline.now() + timedelta(seconds=notice)
         for listener in self._noticed:

@@ -43,7 +43,9 @@ class Refusal:
     resource: str
 
 
-What = Literal["write", "refused", "made", "running", "failed", "evicted", "deleting", "gone", "disk gone", "nic gone"]
+What = Literal[
+    "write", "refused", "made", "running", "failed", "noticed", "evicted", "deleting", "gone", "disk gone", "nic gone"
+]
 """What a watcher is told of: an accepted write, a growth refused, a VM (`made` to `gone`), a disk or NIC deleted."""
 Thing = Write | Refusal | Vm | Disk | Nic
 Watcher = Callable[[What, Thing], None]

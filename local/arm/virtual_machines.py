@@ -11,7 +11,7 @@ from local.arm.rendering import instance_view, vm_fragment, vm_json
 from local.arm.routing import Call, is_forced, paged
 from local.arm.state import DETACH, Attached, Disk, Group, Json, Nic, ScaleSet, Vm
 from local.web import Response
-from shared.names import POOL_TAG
+from shared.names import CLUSTER_TAG, POOL_TAG
 
 _KIND = "Microsoft.Compute/virtualMachines"
 
@@ -155,7 +155,9 @@ class VirtualMachines:
             vm.scale_set.capacity += 1
             vm.scale_set.version += 1
         pool = vm.tags.get(POOL_TAG)
-        siblings = [other for other in group.vms.values() if pool and other.tags.get(POOL_TAG) == pool]
+        cluster = vm.tags.get(CLUSTER_TAG)
+        alike = [other for other in group.vms.values() if pool and other.tags.get(POOL_TAG) == pool]
+        siblings = [other for other in alike if other.tags.get(CLUSTER_TAG) == cluster]
         left = self._cloud.quota.left(group.subscription, vm.location)
         self._cloud.record("vm.create", name, target=1, count=len(siblings), tags=vm.tags, quota_left=left)
         return vm

@@ -12,6 +12,7 @@ from local.arm.truth import Thing, What, Write
 from local.checker.evidence import NODE_OPT_OUTS, PoolFacts
 from local.checker.nodes import Nodes
 from local.checker.notebook import Notebook, some
+from local.checker.purchases import Purchases
 
 CAPACITIES = frozenset({"scale_set.update", "agent_pool.update"})
 SWEEPS = timedelta(minutes=10)  # two maintenance intervals
@@ -29,8 +30,8 @@ class Below:
 class Machines:
     """Counts as it goes, so that each happening costs the same however many VMs there are."""
 
-    def __init__(self, book: Notebook, nodes: Nodes, quota: Quota) -> None:
-        self._book, self._nodes, self._quota = book, nodes, quota
+    def __init__(self, book: Notebook, nodes: Nodes, quota: Quota, purchases: Purchases) -> None:
+        self._book, self._nodes, self._quota, self._purchases = book, nodes, quota, purchases
         self._standing: Counter[str] = Counter()  # by pool: VMs that exist and are not on their way out
         self._useful: Counter[str] = Counter()  # by pool: those among them that have not failed and were not taken
         self._wasted: set[str] = set()
@@ -46,8 +47,13 @@ class Machines:
                 self._written(thing)
             case "made", Vm():
                 self._made(thing)
+            case "refused", _:
+                self._purchases.note_trouble()
             case "failed", Vm():
+                self._purchases.note_trouble(thing)
                 self._waste(thing)
+            case "noticed", Vm():
+                self._purchases.note_taken(thing)
             case "evicted", Vm():
                 self._taken.add(thing.id)
                 self._waste(thing)
@@ -83,6 +89,7 @@ class Machines:
         self._standing[pool.name] += 1
         self._useful[pool.name] += 1
         self._look_at_minimum(pool)
+        self._purchases.note_made(vm)
         if self._standing[pool.name] > pool.maximum:
             words = f"pool {pool.name} has {self._standing[pool.name]} VMs, its maximum is {pool.maximum}"
             self._book.note("above-maximum", words)

@@ -14,6 +14,7 @@ from local.checker.evidence import PoolFacts
 from local.checker.machines import Machines
 from local.checker.nodes import Nodes
 from local.checker.notebook import Notebook
+from local.checker.purchases import Purchases
 from local.kube.stand_in import KubernetesStandIn
 from local.timeline import Timeline
 from local.web import Handler, Request, Response
@@ -29,14 +30,20 @@ class Watch:
         quota: Quota,
         cluster: KubernetesStandIn,
         pools: tuple[PoolFacts, ...],
+        *,
+        swaps: bool = False,
     ) -> None:
+        """`swaps`: nodes may be exchanged for cheaper ones."""
         self.book = Notebook(timeline, timeline.now(), cluster.store, pools)
         self.nodes = Nodes(self.book)
-        self.machines = Machines(self.book, self.nodes, quota)
+        self.purchases = Purchases(self.book, swaps=swaps)
+        self.machines = Machines(self.book, self.nodes, quota, self.purchases)
         for vm in arm.live_vms():
             self.machines.note("made", vm)
+        self.purchases.begin()
         arm.on_record(self.machines.note)
         cluster.store.subscribe(self.nodes.note)
+        cluster.store.subscribe(self.purchases.note)
         cluster.truth.on_record(self.nodes.note_record)
 
     @property

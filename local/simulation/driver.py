@@ -114,6 +114,7 @@ class Run:
             events=world.events,
             trouble=world.chances,
             flexible=world.flexible,
+            strangers=True,
         )
         host = HostOptions(
             latencies=world.hops,

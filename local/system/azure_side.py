@@ -125,7 +125,8 @@ class AzureSide:
         for pool in self.config.pools:
             if pool.kind is not PoolKind.VM and pool.resource.lower() == resource.lower():
                 return pool.name
-        return tags.get("sluice-pool", "")
+        theirs = tags.get("sluice-cluster", self.config.cluster) != self.config.cluster
+        return "" if theirs else tags.get("sluice-pool", "")
 
     def dead_letters(self) -> dict[str, StoredBlob]:
         """Events that nobody could take, by blob name."""

@@ -23,6 +23,7 @@ from local.machines import BootTimes, MachinesBridge
 from local.system.azure_side import INGEST_PATH, AzureSide, Deliver
 from local.system.chronicle import Recorded
 from local.system.sizes import PodSizes
+from local.system.strangers import add_strangers
 from local.system.trouble import Trouble
 from local.timeline import Timeline
 from shared.model import Config
@@ -42,6 +43,8 @@ class Behaviour:
     trouble: Trouble = field(default_factory=Trouble)
     flexible: frozenset[str] = frozenset()
     """Names of the pools whose scale sets are Flexible."""
+    strangers: bool = False
+    """Others have VMs, disks and NICs beside Sluice's."""
 
 
 class StandIns(AzureSide):
@@ -85,8 +88,13 @@ class StandIns(AzureSide):
             self.bridge = MachinesBridge(
                 timeline, self.arm.machines, self.cluster, config, seed=seed, boot=how.boot, trouble=how.trouble.nodes
             )
+            if how.strangers:
+                add_strangers(self.arm, self.cluster, config)
             self.add_pools(flexible=how.flexible)
-            self.watch = Watch(timeline, self.arm.truth, self.arm.cloud.quota, self.cluster, self.pool_facts())
+            swaps = config.scale_down.replace_saving > 0
+            self.watch = Watch(
+                timeline, self.arm.truth, self.arm.cloud.quota, self.cluster, self.pool_facts(), swaps=swaps
+            )
         self.cluster_door = Recorded(self.cluster, self.chronicle, "cluster")
 
     def calm(self) -> None:

@@ -1,0 +1,180 @@
+"""Never more nodes than the pods of the last minutes can need: no mistake is bought twice.
+
+What they can need at the most is worked out apart from the planner, and generously: each class of pods that waited at
+any time within one back-off period gets nodes of its own, of the pool that holds the fewest of them, by the stand-in
+scheduler's own rules and by the smallest node of the pool that was ever seen. To that come minimums, headroom, nodes
+that are exchanged for cheaper ones, and one. Machines that Azure failed or took, and those whose node did not come in
+time, do not count as bought.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
+
+from local.arm.state import Vm
+from local.checker.evidence import PoolFacts, attends
+from local.checker.notebook import Notebook
+from local.checker.servable import offers, takes
+from local.kube.controllers.needs import Needs, needs_of, requests
+from local.kube.kinds import DAEMON_SET, NODE, POD
+from local.kube.objects import is_finished
+from local.kube.quantities import amount
+from local.kube.store import DELETED, Change, Stored
+
+WINDOW = timedelta(minutes=5)
+"""The shortest back-off period: within it, nothing is bought for a class again."""
+JOINS_WITHIN = timedelta(seconds=150)
+"""After so long without a Ready node, a machine may be taken for one that does not come."""
+
+
+@dataclass(slots=True)
+class Purchase:
+    """A VM of ours, and what became of it."""
+
+    at: datetime
+    vm: Vm
+    in_vain: bool = False
+
+
+class Purchases:
+    """Follows pods that wait and VMs that are made."""
+
+    def __init__(self, book: Notebook, *, swaps: bool) -> None:
+        """`swaps`: nodes may be exchanged for cheaper ones, so that some are bought before their pods wait."""
+        self._book, self._swaps = book, swaps
+        self._waiting: dict[str, bytes] = {}  # class by pod uid
+        self._left: deque[tuple[datetime, bytes]] = deque()  # classes of pods that waited, and since when no more
+        self._demand: Counter[bytes] = Counter()  # pods by class: those that wait and those in `_left`
+        self._needs: dict[bytes, Needs] = {}
+        self._smallest: dict[str, dict[str, int]] = {}  # by pool: the least that a node of it was seen to offer
+        self._bought: deque[Purchase] = deque()
+        self._trouble: datetime | None = None
+
+    def begin(self) -> None:
+        """What stands already was never bought."""
+        self._bought.clear()
+
+    # Demand
+
+    def note(self, change: Change) -> None:
+        """See `local.kube.store.Listener`."""
+        if change.new.kind is POD:
+            self._note_pod(change)
+        elif change.new.kind is NODE and change.type != DELETED:
+            self._note_node(change.new)
+
+    def note_taken(self, vm: Vm) -> None:
+        """Azure takes a VM, now or soon: its pods will need another place."""
+        self.note_trouble(vm)
+        for pod in self._book.working_on(vm.computer_name.lower()):
+            self._leave(self._class_of(pod))
+
+    def note_trouble(self, vm: Vm | None = None) -> None:
+        """Azure fails: what was bought of it counts no more."""
+        self._trouble = self._book.timeline.now()
+        for purchase in self._bought:
+            purchase.in_vain |= purchase.vm is vm
+
+    def _note_pod(self, change: Change) -> None:
+        pod = change.new
+        waits = change.type != DELETED and _waits(pod)
+        known = self._waiting.get(pod.uid)
+        if waits and known is None:
+            key = self._waiting[pod.uid] = self._class_of(pod)
+            self._demand[key] += 1
+        elif not waits and known is not None:
+            del self._waiting[pod.uid]
+            self._left.append((self._book.timeline.now(), known))
+
+    def _leave(self, key: bytes) -> None:
+        self._demand[key] += 1
+        self._left.append((self._book.timeline.now(), key))
+
+    def _class_of(self, pod: Stored) -> bytes:
+        needs = needs_of(self._book.store, pod)
+        self._needs[needs.key] = needs
+        return needs.key
+
+    def _note_node(self, node: Stored) -> None:
+        vm = self._book.machines.get(node.name)
+        pool = self._book.pool_of(vm) if vm is not None else None
+        if pool is None:
+            return
+        offered = node.status.get("allocatable") or {}
+        smallest = self._smallest.setdefault(pool.name, dict(pool.allocatable))
+        for name, text in offered.items():
+            if name in smallest:
+                smallest[name] = min(smallest[name], amount(name, text))
+
+    # Supply
+
+    def note_made(self, vm: Vm) -> None:
+        """A VM of ours was bought."""
+        self._bought.append(Purchase(self._book.timeline.now(), vm))
+        self._forget()
+        counted = [purchase for purchase in self._bought if self._counts(purchase)]
+        most = self._most()
+        if len(counted) > most:
+            pods = sum(self._demand.values())
+            self._bought.clear()
+            words = f"{len(counted)} nodes within {WINDOW.seconds // 60} min for {pods} pods"
+            self._book.note("bought-too-much", f"{words}, which can need {most} at most; the last one is {vm.name}")
+
+    def _forget(self) -> None:
+        before = self._book.timeline.now() - WINDOW
+        while self._bought and self._bought[0].at <= before:
+            self._bought.popleft()
+        while self._left and self._left[0][0] <= before:
+            _, key = self._left.popleft()
+            self._demand[key] -= 1
+            if not self._demand[key]:
+                del self._demand[key]
+
+    def _counts(self, purchase: Purchase) -> bool:
+        vm, now = purchase.vm, self._book.timeline.now()
+        if purchase.in_vain:
+            return False
+        if vm.deleting_at is not None:  # given back: with a gang that Azure served in part, for instance
+            return self._trouble is None or now - self._trouble > WINDOW
+        return now - purchase.at <= JOINS_WITHIN or self._book.is_ready(vm.computer_name.lower())
+
+    def _most(self) -> int:
+        spare = sum(pool.minimum + pool.headroom for pool in self._book.pools)
+        return sum(self._nodes_for(key, pods) for key, pods in self._demand.items()) + spare + self._exchanged() + 1
+
+    def _exchanged(self) -> int:
+        """Nodes that may be bought to take others' place: Spot for on-demand, and whatever is cheaper."""
+        busy = [vm for node, vm in self._book.machines.items() if self._book.working_on(node)]
+        if self._swaps:
+            return len(busy)
+        return sum(not vm.spot for vm in busy) if any(pool.spot for pool in self._book.pools) else 0
+
+    def _nodes_for(self, key: bytes, pods: int) -> int:
+        needs = self._needs[key]
+        fitting = [self._per_node(needs, pool) for pool in self._book.pools if takes(needs, pool)]
+        return ceil(pods / min(fitting)) if fitting else 0
+
+    def _per_node(self, needs: Needs, pool: PoolFacts) -> int:
+        """How many pods of the class an empty node of the pool holds, at the least."""
+        if needs.unknown or needs.ports or needs.volumes:
+            return 1
+        offered = offers(self._smallest.get(pool.name, pool.allocatable), self._overhead())
+        counts = [offered.get(name, 0) // value for name, value in needs.requests.items()]
+        return max(1, min((*counts, offered.get("pods", 110))))
+
+    def _overhead(self) -> Counter[str]:
+        """What DaemonSets take of every node."""
+        total: Counter[str] = Counter()
+        for owner in self._book.store.all(DAEMON_SET):
+            total.update(requests(owner.spec["template"]["spec"]))
+            total["pods"] += 1
+        return total
+
+
+def _waits(pod: Stored) -> bool:
+    spec = pod.spec
+    off = spec.get("nodeName") or spec.get("schedulingGates") or pod.terminating or is_finished(pod)
+    return not off and not attends(pod.metadata)
