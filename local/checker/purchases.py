@@ -115,9 +115,11 @@ class Purchases:
         """A VM of ours was bought."""
         self._bought.append(Purchase(self._book.timeline.now(), vm))
         self._forget()
+        if len(self._bought) <= self._spare() + 1:
+            return
         counted = [purchase for purchase in self._bought if self._counts(purchase)]
         most = self._most()
-        if len(counted) > most:
+        if len(counted) > most and len(counted) > (most := most + self._exchanged()):
             pods = sum(self._demand.values())
             self._bought.clear()
             words = f"{len(counted)} nodes within {WINDOW.seconds // 60} min for {pods} pods"
@@ -142,8 +144,10 @@ class Purchases:
         return now - purchase.at <= JOINS_WITHIN or self._book.is_ready(vm.computer_name.lower())
 
     def _most(self) -> int:
-        spare = sum(pool.minimum + pool.headroom for pool in self._book.pools)
-        return sum(self._nodes_for(key, pods) for key, pods in self._demand.items()) + spare + self._exchanged() + 1
+        return sum(self._nodes_for(key, pods) for key, pods in self._demand.items()) + self._spare() + 1
+
+    def _spare(self) -> int:
+        return sum(pool.minimum + pool.headroom for pool in self._book.pools)
 
     def _exchanged(self) -> int:
         """Nodes that may be bought to take others' place: Spot for on-demand, and whatever is cheaper."""
