@@ -88,6 +88,7 @@ class Run:
         self._checked = self.begun
         self._calm = False
         self._templates()
+        self._deallocate()
         self.volumes = Volumes(self.system, world.volumes, world.detach, stream(world.seed, "volumes"), self.probes)
         self._plan()
 
@@ -125,7 +126,7 @@ class Run:
         )
         journal = MemoryJournal(partial(self._pass_by, before=True), partial(self._pass_by, before=False))
         return VirtualSystem(
-            world.text,
+            world.text(),
             seed=world.seed,
             behaviour=behaviour,
             host=host,
@@ -150,6 +151,13 @@ class Run:
                 body = orjson.dumps(vm_template(pool))
                 kind = {"x-ms-blob-type": "BlockBlob"}
                 stand_ins.blobs.handle(Request("PUT", f"/{CONFIG_CONTAINER}/{pool.template}", {}, kind, body))
+
+    def _deallocate(self) -> None:
+        """Scale sets whose Spot VMs stay behind, stopped, when Azure takes them."""
+        for group in self.system.stand_ins.arm.cloud.estate.groups.values():
+            for scale_set in group.scale_sets.values():
+                if self.world.deallocating and scale_set.spot:
+                    scale_set.profile["evictionPolicy"] = "Deallocate"
 
     def _plan(self) -> None:
         later = self.system.timeline.call_later
@@ -180,6 +188,8 @@ class Run:
                 arm.set_stock(int(deed.number), **(deed.body or {}))
             case "throttle":
                 arm.set_throttle(reads=(30.0, 3.0), writes=(5.0, deed.number))
+            case "mode":
+                self.system.stand_ins.set_pools_file(self.world.text(deed.name))
 
     def _preempt(self, share: float, notice: float) -> None:
         truth = self.system.stand_ins.arm.truth

@@ -20,6 +20,7 @@ _ARM = (
     "partial",
     "preempted",
     "provisioning",
+    "refused",
     "shortage",
     "slow",
     "throttled",

@@ -96,7 +96,7 @@ class Draw:
     def all(self) -> Troubles:
         """Each dimension after the other: the order is part of what a seed means."""
         return Troubles(
-            deeds=(*self._evictions(), *self._cordons(), *self._shortages()),
+            deeds=(*self._evictions(), *self._cordons(), *self._shortages(), *self._levers()),
             outbreaks=tuple(self._outbreaks()),
             chances=Trouble(self._arm(), self._cluster(), self._nodes()),
             crashes=tuple(self._crashes()),
@@ -146,6 +146,7 @@ class Draw:
             conflict=rate(0.2),
             denied=rate(0.05),
             touched=rate(0.3),
+            refused=rate(0.2),
             shortage=rate(0.4),
             preempted=rate(0.3),
             late=rate(0.2),
@@ -215,6 +216,13 @@ class Draw:
     def _cordons(self) -> Iterator[Deed]:
         if self._strikes():
             yield Deed(self.draw.uniform(120.0, self.busy), "cordon")
+
+    def _levers(self) -> Iterator[Deed]:
+        """The owner takes Sluice's hands off for a while."""
+        if self.draw.random() < self.wildness * 0.3:
+            at, mode = self.draw.uniform(60.0, self.busy), self.draw.choice(("paused", "observe", "grow-only"))
+            yield Deed(at, "mode", name=mode)
+            yield Deed(min(at + self.draw.uniform(60.0, 600.0), self.busy), "mode", name="act")
 
     def _shortages(self) -> Iterator[Deed]:
         """Quotas and stocks fall for a while; Azure's throttle is always there, and sometimes tight."""

@@ -9,8 +9,12 @@ from random import Random
 from typing import Any, Literal
 
 Json = dict[str, Any]
-Doing = Literal["create", "delete", "patch", "preempt", "cordon", "quota", "stock", "throttle"]
+Doing = Literal["create", "delete", "patch", "preempt", "cordon", "quota", "stock", "throttle", "mode"]
 KEEPING = ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"), ("karpenter.sh/do-not-disrupt", "true")
+WAITING = (
+    ("sluice.io/wait-for-completion", "true"),
+    ("cluster-autoscaler.kubernetes.io/safe-to-evict", "on-completion"),
+)
 FINALIZER = "example.com/hold"
 RUN, STOP = "sluice.io/run-seconds", "sluice.io/stop-seconds"
 PODS = "/api/v1/namespaces/default/pods"
@@ -72,10 +76,10 @@ class Work:
     def _batch(self, at: float) -> Iterator[Deed]:
         """Tasks of one kind, some of which must not be moved."""
         name, cpu, seconds = self._name("task"), self._cpu(), self._draw.uniform(40.0, 500.0)
-        kept = self._draw.random() < 0.3
+        kept, waits = self._draw.random() < 0.4, self._draw.random() < 0.4
         pods = self._draw.randint(2, 9)
         for number in range(pods):
-            annotations = dict([self._draw.choice(KEEPING)]) if kept else {}
+            annotations = dict([self._draw.choice(WAITING if waits else KEEPING)]) if kept else {}
             body = self._pod(f"{name}-{number}", cpu, seconds, annotations=annotations)
             if self._draw.random() < 0.15:
                 body["spec"]["priorityClassName"] = self._draw.choice(tuple(PRIORITIES))

@@ -26,8 +26,14 @@ from local.system.trouble import Trouble
 
 Json = dict[str, Any]
 CLUSTER = "world"
-SCOPE = {"subscription": "00000000-0000-4000-8000-000000000001", "resource_group": "nodes", "location": "westeurope"}
+SCOPE = {
+    "subscription": "00000000-0000-4000-8000-000000000001",
+    "resource_group": "nodes",
+    "location": "westeurope",
+    "aks_cluster": "prod",
+}
 SKUS = (("Standard_D4s_v5", 4, 16, 0.2), ("Standard_D8s_v5", 8, 32, 0.4), ("Standard_E4s_v5", 4, 32, 0.26))
+MOST_POOLS = 5
 GPU_SKU = "Standard_NC4as_T4_v3"
 
 
@@ -36,12 +42,14 @@ class World:
     """Everything that a run needs to know; seconds count from its beginning.
 
     For `busy` seconds people work and things go wrong. Then all faults end, and the world must come to rest.
+    `deallocating`: what Azure does with the Spot VMs of scale sets that it takes, instead of deleting them.
     """
 
     seed: int
     pools: tuple[Json, ...]
     settings: Json
     flexible: frozenset[str]
+    deallocating: bool
     busy: float
     deeds: tuple[Deed, ...]
     outbreaks: tuple[Outbreak, ...]
@@ -58,10 +66,9 @@ class World:
     detach: tuple[float, float]
     replayed: float
 
-    @property
-    def text(self) -> str:
+    def text(self, mode: str = "act") -> str:
         """The pools file."""
-        return json.dumps({"cluster": CLUSTER, "mode": "act", "azure": SCOPE, "pools": self.pools, **self.settings})
+        return json.dumps({"cluster": CLUSTER, "mode": mode, "azure": SCOPE, "pools": self.pools, **self.settings})
 
 
 def draw_world(seed: int) -> World:
@@ -79,6 +86,7 @@ def draw_world(seed: int) -> World:
         pools=pools,
         settings=_settings(stream(seed, "world", "settings")),
         flexible=_flexible(stream(seed, "world", "flexible"), pools),
+        deallocating=stream(seed, "world", "deallocating").random() < 0.3,
         busy=busy,
         deeds=tuple(sorted((*work, *troubles.deeds), key=lambda deed: deed.at)),
         outbreaks=troubles.outbreaks,
@@ -108,7 +116,10 @@ def _pools(draw: Random) -> tuple[Json, ...]:
     if draw.random() < 0.3:
         sku, cpu, memory, price = draw.choice(SKUS)
         pools.append(_pool(draw, "single", sku, cpu, memory, price * 1.05, kind="vm", template="vm.json"))
-    if draw.random() < 0.2:
+    if draw.random() < 0.25:
+        sku, cpu, memory, price = draw.choice(SKUS)
+        pools.append(_pool(draw, "agents", sku, cpu, memory, price * draw.choice((0.9, 1.2)), kind="aks"))
+    if draw.random() < 0.2 and len(pools) < MOST_POOLS:
         pools.append(_gpu_pool(draw))
     kept = draw.choice(pools)
     if draw.random() < 0.4:

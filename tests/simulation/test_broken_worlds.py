@@ -38,7 +38,7 @@ def test_a_world_is_the_same_when_it_is_played_again(played: Outcome):
 
 def test_every_world_has_a_pools_file_that_is_in_order():
     for seed in SEEDS:
-        assert 2 <= len(parse_config(draw_world(seed).text, to_act=True).pools) <= 5
+        assert 2 <= len(parse_config(draw_world(seed).text(), to_act=True).pools) <= 5
 
 
 def test_a_persistent_volume_is_in_every_world():
