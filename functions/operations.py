@@ -34,12 +34,12 @@ def await_operation(context: Orchestration) -> Steps[Json]:
     polls = order.get("polls", 0)
     ladder = IN_HURRY if order.get("hurry") else LADDER
     deadline = order.get("deadline") or stamp(context.current_utc_datetime + PATIENCE)
+    effort = 0
     if polls:
         quick = ladder[min(polls, len(ladder) - 1)] <= QUICK and ladder is IN_HURRY
-        yield from draw(context, order, round(POLLS_PER_HISTORY * (QUICK_SHARE if quick else 1.0)))
+        effort = yield from draw(context, order, round(POLLS_PER_HISTORY * (QUICK_SHARE if quick else 1.0)))
     failures = order.get("failures", 0)
     wait = max(ladder[min(polls, len(ladder) - 1)], order.get("wait") or first_wait(order["token"]))
-    effort = 0
     while effort < POLLS_PER_HISTORY:
         yield from pause(context, wait)
         status = yield from once(context, "poll_operation", order)

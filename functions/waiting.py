@@ -75,8 +75,9 @@ def report_throttling(context: Orchestration, budget: str, retry_after: float | 
     yield context.call_entity(budget_entity(budget), "throttled", message)
 
 
-def draw(context: Orchestration, order: Json, amount: int, *, urgent: bool = True) -> Steps[None]:
-    """Take `amount` requests out of the subscription's budget, and wait until they may be used.
+def draw(context: Orchestration, order: Json, amount: int, *, urgent: bool = True) -> Steps[int]:
+    """Take `amount` requests out of the subscription's budget, and wait until they may be used; answers how often it
+    had to wait.
 
     What pods or Azure wait for is `urgent`: only Retry-After holds it up. The rest queues, and may be told to wait anew
     when the budget was shut in the meantime.
@@ -85,8 +86,9 @@ def draw(context: Orchestration, order: Json, amount: int, *, urgent: bool = Tru
         message = {"now": clock(context), "amount": 0 if number else amount, "urgent": urgent}
         answer: Json = yield context.call_entity(budget_entity(order["budget"]), "draw", message)
         if not answer["wait"]:
-            return
+            return number
         yield from pause(context, answer["wait"])
+    return DRAWS
 
 
 def lock(context: Orchestration, order: Json) -> Steps[Json]:

@@ -72,11 +72,12 @@ def vm_json(vm: Vm) -> Json:
 
 
 def instance_view(vm: Vm) -> Json:
-    """What the platform says of a VM; a failure's code is the third part of its provisioning status."""
+    """What the platform says of a VM; a failure's code is the third part of its provisioning status. A VM that never
+    ran has no power state."""
     code = f"ProvisioningState/failed/{vm.failure}" if vm.failure else ""
     code = code or f"ProvisioningState/{_DISPLAY.get(vm.provisioning_state, vm.provisioning_state.lower())}"
     statuses = [{"code": code, "level": "Error" if vm.failure else "Info", "displayStatus": vm.provisioning_state}]
-    if not vm.failure:
+    if not vm.failure or vm.ready_at is not None:
         statuses.append({"code": f"PowerState/{vm.power}", "level": "Info", "displayStatus": f"VM {vm.power}"})
     return {"statuses": statuses}
 
