@@ -6,14 +6,20 @@ says so, and a disk that a CSI driver attached later is somebody's data: such a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
-from functions.outcomes import Busy, tell
+from functions.outcomes import Busy, Json, tell
+from functions.world import World
 from shared.adapters.protocols import Compute, Instance
 from shared.model import Pool
+from shared.names import plan_container
+from shared.state.ledger import moment
 
 DISKS = "disks"
+KEPT_VMS = "vms/"  # documents: VMs that had to be kept, and why
+TOLD_FOR = timedelta(hours=1)  # the sweep comes back every five minutes as long as it is so
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,20 @@ def why_kept(instance: Instance) -> str:
         return ""
     disk = instance.undeletable_disks[0].rsplit("/", 1)[-1]
     return f"data disk {disk} would be deleted with the VM: set its deleteOption to Detach"
+
+
+def report_kept(world: World, order: Json, kept: Mapping[str, str]) -> None:
+    """Tell people, where `status` finds it, of VMs that should be gone and have no node that could tell."""
+    for instance, why in kept.items():
+        document = {"instance": instance, "pool": order["pool"], "op": order["op"], "at": order["now"], "kept": why}
+        world.put_document(order["cluster"], f"{KEPT_VMS}{order['pool']}-{instance}.json", document)
+
+
+def kept_vms(world: World, cluster: str, now: datetime) -> list[Json]:
+    """What was reported of late."""
+    names = world.store.list(plan_container(cluster), KEPT_VMS)
+    found = [world.document_or(cluster, name, {}) for name in names]
+    return [each for each in found if each and now - moment(each["at"]) < TOLD_FOR]
 
 
 def refuse_doomed_disks(instance: Instance | None) -> None:

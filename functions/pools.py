@@ -10,7 +10,7 @@ from itertools import accumulate
 import orjson
 
 from functions import quotas, trail
-from functions.deletion import begin_deletion
+from functions.deletion import begin_deletion, report_kept
 from functions.durable import Registry
 from functions.nodes import holder_of, is_cordoned, is_ready, provider_id
 from functions.outcomes import LATER, Json, no, tell
@@ -122,6 +122,7 @@ def delete_instances(world: World, order: Json) -> Json:
     if not doomed:
         return {"token": ""}
     deletion = begin_deletion(compute, pool, doomed)
+    report_kept(world, order, deletion.kept)
     going = [each.instance_id for each in doomed if each.instance_id not in deletion.kept]
     tell("instances deleted", cluster=order["cluster"], pool=pool.name, op=order["op"], instances=going)
     return {"token": deletion.token}

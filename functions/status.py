@@ -5,6 +5,7 @@ from __future__ import annotations
 import azure.functions as func
 import orjson
 
+from functions.deletion import kept_vms
 from functions.durable import Json, Registry, Starter, cluster_entity
 from functions.housekeeping import REPORTED
 from functions.planning import LATEST
@@ -33,6 +34,7 @@ async def status_of(world: World, cluster: str, client: Starter) -> Json:
         "cooling": view["cooling"],
         "locks": view["locks"],
         "pauses": world.pauses(cluster),
+        "kept_vms": kept_vms(world, cluster, world.services.clock()),
         "stuck": world.document_or(cluster, REPORTED, {"stuck": []})["stuck"],
     }
 

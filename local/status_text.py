@@ -39,6 +39,7 @@ def _cluster(name: str, cluster: Json) -> Iterator[str]:
     yield from (f"  {line}" for line in _plan(cluster["plan"]))
     yield from (f"  {line}" for line in _under_way(cluster))
     yield from (f"  {line}" for line in _stuck(cluster))
+    yield from (f"  {line}" for line in _kept_vms(cluster))
     yield from (f"  {line}" for line in _staying(cluster))
     yield from (f"  {line}" for line in _few("refusals", _refusals(cluster["failures"])))
 
@@ -114,6 +115,11 @@ def _under_way(cluster: Json) -> Iterator[str]:
 def _stuck(cluster: Json) -> Iterator[str]:
     for one in cluster.get("stuck", ()):
         yield f"runs for too long: orchestration {one['id']} ({one['name']}), since {at(one['since'])}; {REMEDY}"
+
+
+def _kept_vms(cluster: Json) -> Iterator[str]:
+    for one in cluster.get("kept_vms", ()):
+        yield f"should be gone: VM {one['instance']} of {one['pool']}, {one['kept']}, at {at(one['at'])}"
 
 
 def _staying(cluster: Json) -> Iterator[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import orjson
 
+from local.arm.faults import Fault
+from local.status_text import as_text
 from local.web import Request
 from tests.orchestrations.stage import Stage
 
@@ -46,3 +48,21 @@ def test_a_vm_goes_only_when_its_volumes_are_detached() -> None:
     stage.api.delete("/apis/storage.k8s.io/v1/volumeattachments/csi-1")
     stage.run(200)
     assert stage.machines()["spot"] == 0
+
+
+def test_a_vm_that_never_joined_is_kept_and_told_of_when_a_disk_would_go_with_it() -> None:
+    stage = Stage(timers=True)
+    stage.stand.arm.faults.add(Fault("machine.boot", stage="async"))
+    stage.submit(1)
+    stage.run(2)
+    stage.say(seconds=120)
+    (vm,) = stage.stand.arm.truth.live_vms()
+    disk = {"location": "westeurope", "properties": {"creationData": {"createOption": "Empty"}, "diskSizeGB": 4}}
+    stage.stand.arm.handle(Request("PUT", DISK, {"api-version": "2026-03-02"}, {}, orjson.dumps(disk)))
+    stage.stand.arm.attach_disk(vm.computer_name, DISK, delete_option="Delete")
+    stage.run(1800)
+    assert vm in stage.stand.arm.truth.live_vms()
+    (told,) = stage.status()["clusters"]["training"]["kept_vms"]
+    assert (told["instance"], told["pool"]) == (vm.instance_id, "spot")
+    assert "data would be deleted with the VM" in told["kept"]
+    assert any("should be gone: VM" in line for line in as_text(stage.status()))
