@@ -13,7 +13,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import orjson
 
@@ -32,6 +32,8 @@ DEAD_LETTER_DELAY: Final = 300  # seconds between the decision and the blob
 REQUIRED: Final = ("id", "source", "type")
 Event = dict[str, Any]
 Deliver = Callable[[Request], Response]
+Outcome = Literal["delivered", "lost", "dead letter", "dropped"]
+OnOutcome = Callable[[Outcome, Event], None]
 DeadLetter = Callable[[str, bytes], None]
 
 
@@ -143,6 +145,15 @@ class EventGridTopic:
         self._timeline, self._dead_letter, self._executor = timeline, dead_letter, executor
         self._source = stream(self.options.seed, "event-grid")
         self._routes: dict[str, _Route] = {}
+        self._listeners: list[OnOutcome] = []
+
+    def on_outcome(self, listener: OnOutcome) -> None:
+        """Call `listener` with what becomes of every event at each subscription."""
+        self._listeners.append(listener)
+
+    def _tell(self, outcome: Outcome, event: Event) -> None:
+        for listener in self._listeners:
+            listener(outcome, event)
 
     # Subscribing
 
@@ -199,6 +210,7 @@ class EventGridTopic:
                 continue
             if _happens(faults.loss_rate, self._source):
                 self.counters.lost += 1
+                self._tell("lost", event)
                 continue
             wait = _between(self.options.delay, self._source)
             if _happens(faults.delay_rate, self._source):
@@ -259,6 +271,8 @@ class EventGridTopic:
     def _settle(self, route: _Route, batch: list[_Pending], status: int) -> None:
         if 200 <= status <= 204:
             self.counters.delivered += len(batch)
+            for pending in batch:
+                self._tell("delivered", pending.event)
             return
         for pending in batch:
             pending.outcome = FINAL_REFUSALS.get(status, "NotFound" if status == 404 else "GenericError")
@@ -282,8 +296,10 @@ class EventGridTopic:
     def _give_up(self, pending: _Pending, reason: str) -> None:
         if self._dead_letter is None:
             self.counters.dropped += 1
+            self._tell("dropped", pending.event)
             return
         self.counters.dead_lettered += 1
+        self._tell("dead letter", pending.event)
         now = self._timeline.now()
         event = {
             **pending.event,

@@ -83,8 +83,9 @@ class AzureEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence(AzureEvidence):
-    """Everything about a run; `seen` is what a `Watch` saw while it went on."""
+    """Everything about a run; `seen` is what a `Watch` saw while it went on, `events` those of which nothing came."""
 
     cluster: ClusterTruth
     store: Store
     seen: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()

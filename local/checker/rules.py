@@ -119,6 +119,11 @@ def what_was_seen(evidence: Evidence) -> Iterator[str]:
     yield from evidence.seen
 
 
+def events_are_handled(evidence: Evidence) -> Iterator[str]:
+    """Of every event something came, or it is a dead letter."""
+    yield from (f"{_at(evidence, evidence.now)} {words}" for words in evidence.events)
+
+
 def nobody_waits_in_vain(evidence: Evidence) -> Iterator[str]:
     """No pod is pending at the end that an empty node of some pool with room left could take, unless Azure has said
     within a day that the pool's size is not to be had."""
@@ -156,6 +161,7 @@ RULES: tuple[Rule, ...] = (
     what_was_seen,
     nothing_left_over,
     everything_ended,
+    events_are_handled,
     no_node_is_left_over,
     nobody_waits_in_vain,
 )

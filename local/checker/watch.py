@@ -10,6 +10,7 @@ from datetime import datetime
 
 from local.arm.quota import Quota
 from local.arm.truth import Truth as ArmTruth
+from local.checker.deliveries import Deliveries
 from local.checker.evidence import PoolFacts
 from local.checker.machines import Machines
 from local.checker.nodes import Nodes
@@ -41,6 +42,7 @@ class Watch:
         for vm in arm.live_vms():
             self.machines.note("made", vm)
         self.purchases.begin()
+        self.deliveries = Deliveries(self.book)
         arm.on_record(self.machines.note)
         cluster.store.subscribe(self.nodes.note)
         cluster.store.subscribe(self.purchases.note)

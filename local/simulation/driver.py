@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from math import ceil
@@ -295,7 +295,7 @@ class Run:
         told = self._evidence(
             orchestrations=(*system.failed, *running), host=(*(str(broken) for broken in system.broken), *raised)
         )
-        self._note(*check(told))
+        self._note(*check(replace(told, events=system.unhandled())))
 
     def _evidence(self, *, orchestrations: tuple[str, ...] = (), host: tuple[str, ...] = ()) -> Evidence:
         return self.system.stand_ins.evidence(orchestrations=orchestrations, host=host)

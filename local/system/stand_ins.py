@@ -95,6 +95,7 @@ class StandIns(AzureSide):
             self.watch = Watch(
                 timeline, self.arm.truth, self.arm.cloud.quota, self.cluster, self.pool_facts(), swaps=swaps
             )
+            self.topic.on_outcome(self.watch.deliveries.note)
         self.cluster_door = Recorded(self.cluster, self.chronicle, "cluster")
 
     def calm(self) -> None:
@@ -136,8 +137,10 @@ class StandIns(AzureSide):
         *,
         orchestrations: tuple[str, ...] = (),
         host: tuple[str, ...] = (),
+        events: tuple[str, ...] = (),
     ) -> Evidence:
-        """What the checker judges; the arguments are what the Functions host has to say."""
+        """What the checker judges; the first two arguments are what the Functions host has to say, `events` those of
+        which nothing came."""
         with self.timeline.lock:
             self.watch.step(self.last_trouble())
             return Evidence(
@@ -152,4 +155,5 @@ class StandIns(AzureSide):
                 orchestrations=orchestrations,
                 host=host,
                 dead_letters=tuple(sorted(self.dead_letters())),
+                events=events,
             )

@@ -160,6 +160,12 @@ class VirtualSystem:
         """Orchestrations that have not ended, without the sweep, which comes and goes."""
         return [i for i in self.host.engine.instances.values() if not i.finished and i.name != SWEEP]
 
+    def unhandled(self) -> tuple[str, ...]:
+        """Events of which nothing came, and nothing is about to come."""
+        letters = b"".join(blob.data for blob in self.stand_ins.dead_letters().values())
+        running = " ".join(instance.id for instance in self.running())
+        return tuple(self.stand_ins.watch.deliveries.at_the_end(letters.decode(errors="replace") + running))
+
     def record(self, extra: Mapping[str, object] | None = None) -> RunRecord:
         """What became of it all, judged."""
         running = [f"{instance.name} {instance.id} has not ended" for instance in self.running()]
@@ -167,6 +173,7 @@ class VirtualSystem:
         evidence = self.stand_ins.evidence(
             orchestrations=(*self.failed, *running),
             host=(*broken, *self._raised()),
+            events=self.unhandled(),
         )
         return run_record(self.stand_ins, check(evidence), extra)
 
@@ -251,6 +258,7 @@ class VirtualSystem:
 
     def _ended(self, instance: Instance) -> None:
         self.chronicle.note("ended", instance.name, instance.id, instance.status.value, instance.output or "")
+        self.stand_ins.watch.deliveries.note_end(instance.name, instance.id, instance.output or "")
         if instance.status is not Status.COMPLETED:
             self.failed.append(
                 f"{instance.name} {instance.id} {instance.status.value}: {(instance.output or '')[:300]}"
