@@ -28,7 +28,7 @@ FOREIGN_PATIENCE = timedelta(minutes=1)  # an upgrade takes much longer than tha
 OWN_STATES = frozenset({"scaling", "deleting", "updating", "succeeded", "failed", "canceled"})
 BUSY_PAUSE = 10.0
 STALE_PAUSE = 2.0
-TURNS_PER_HISTORY = 6
+TURNS_PER_HISTORY = 3
 CLEARING_PATIENCE = timedelta(minutes=30)
 LOST_CARRIER = timedelta(minutes=70)  # longer than an operation is waited for
 MESSAGE_LENGTH = 200

@@ -194,7 +194,10 @@ class Machines:
                 self._drop_nic(group, nic)
         if vm.os_disk is not None:
             vm.os_disk.held_by = ""
-            if vm.os_delete_option == DELETE and not self._cloud.faults.take("disk.cleanup", vm.resource, "async"):
+            kept_up = vm.scale_set is not None and vm.scale_set.agent_pool is not None  # AKS sees to its own disks
+            if vm.os_delete_option == DELETE and (
+                kept_up or not self._cloud.faults.take("disk.cleanup", vm.resource, "async")
+            ):
                 self._drop_disk(group, vm.os_disk)
         for attached in vm.data_disks:
             attached.disk.held_by = ""

@@ -51,6 +51,14 @@ def never_above_maximum(evidence: AzureEvidence) -> Iterator[str]:
             )
 
 
+def nobody_lets_azure_choose(evidence: AzureEvidence) -> Iterator[str]:
+    """No VM of an agent pool goes because somebody asked for fewer than there are: who goes is ours to say."""
+    chosen = set(evidence.arm.chosen_by_azure)
+    for vm in evidence.arm.vms:
+        if vm.provider_id in chosen:
+            yield f"{_at(evidence, vm.deleting_at or vm.created_at)} chosen-by-azure: {vm.name} went by a lower count"
+
+
 def never_above_quota(evidence: AzureEvidence) -> Iterator[str]:
     """The cores of the VMs that exist never exceed what the subscription may have."""
     for name, limit in evidence.quota.limits().items():
@@ -152,6 +160,7 @@ def everything_ended(evidence: AzureEvidence) -> Iterator[str]:
 
 AZURE_RULES: tuple[AzureRule, ...] = (
     never_above_maximum,
+    nobody_lets_azure_choose,
     never_above_quota,
     nothing_left_over,
     volumes_survive,

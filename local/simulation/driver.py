@@ -48,6 +48,7 @@ SETTLE = timedelta(hours=3)
 GO_HOME = timedelta(hours=3)
 """Until everything is gone: idle time, drains, and leftovers that must be seen twice, half an hour apart."""
 PLENTY = 1_000_000
+METHODS = {"create": "POST", "delete": "DELETE", "patch": "PATCH"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +173,8 @@ class Run:
         arm = self.system.stand_ins.arm
         self.probes[f"deed {deed.doing}"] += 1
         match deed.doing:
-            case "create":
-                self._send("POST", deed.path, deed.body)
-            case "delete":
-                self._send("DELETE", deed.path)
-            case "patch":
-                self._send("PATCH", deed.path, deed.body)
+            case "create" | "delete" | "patch":
+                self._send(METHODS[deed.doing], deed.path, deed.body)
             case "preempt":
                 self._preempt((deed.body or {})["share"], deed.number)
             case "cordon":
@@ -186,6 +183,8 @@ class Run:
                 arm.cloud.quota.set_limit(deed.name, int(deed.number))
             case "stock":
                 arm.set_stock(int(deed.number), **(deed.body or {}))
+            case "upgrade":
+                arm.occupy(deed.name, deed.number)
             case "throttle":
                 arm.set_throttle(reads=(30.0, 3.0), writes=(5.0, deed.number))
             case "mode":

@@ -9,13 +9,14 @@ from random import Random
 from typing import Any, Literal
 
 Json = dict[str, Any]
-Doing = Literal["create", "delete", "patch", "preempt", "cordon", "quota", "stock", "throttle", "mode"]
+Doing = Literal["create", "delete", "patch", "preempt", "cordon", "quota", "stock", "throttle", "mode", "upgrade"]
 KEEPING = ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"), ("karpenter.sh/do-not-disrupt", "true")
 WAITING = (
     ("sluice.io/wait-for-completion", "true"),
     ("cluster-autoscaler.kubernetes.io/safe-to-evict", "on-completion"),
 )
 FINALIZER = "example.com/hold"
+SPOT = {"key": "kubernetes.azure.com/scalesetpriority", "operator": "Equal", "value": "spot", "effect": "NoSchedule"}
 RUN, STOP = "sluice.io/run-seconds", "sluice.io/stop-seconds"
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -41,16 +42,18 @@ class Deed:
     number: float = 0.0
 
 
-def draw_work(draw: Random, busy: float, volumes: int, *, gpus: bool) -> tuple[Deed, ...]:
-    """Waves of work in the first part of the `busy` seconds: some forty pods in the median world."""
-    return tuple(Work(draw, busy, volumes, gpus=gpus).drawn())
+def draw_work(draw: Random, busy: float, volumes: int, *, gpus: bool, spot_taint: bool = False) -> tuple[Deed, ...]:
+    """Waves of work in the first part of the `busy` seconds: some forty pods in the median world. With `spot_taint`
+    most people know that Spot nodes are tainted, as AKS does it."""
+    return tuple(Work(draw, busy, volumes, gpus=gpus, spot_taint=spot_taint).drawn())
 
 
 class Work:
     """Draws the people of one world."""
 
-    def __init__(self, draw: Random, busy: float, volumes: int, *, gpus: bool) -> None:
+    def __init__(self, draw: Random, busy: float, volumes: int, *, gpus: bool, spot_taint: bool) -> None:
         self._draw, self._busy, self._volumes, self._gpus = draw, busy, volumes, gpus
+        self._spot_taint = spot_taint
         self._numbers = itertools.count(1)
 
     def drawn(self) -> Iterator[Deed]:
@@ -133,7 +136,10 @@ class Work:
         name, seconds = self._name("learn"), self._draw.uniform(100.0, 600.0)
         for number in range(self._draw.randint(1, 3)):
             body = self._pod(f"{name}-{number}", "1", seconds, annotations=dict([KEEPING[0]]))
-            body["spec"]["tolerations"] = [{"key": "sku", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}]
+            body["spec"]["tolerations"] = [
+                *body["spec"].get("tolerations", ()),
+                {"key": "sku", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"},
+            ]
             body["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "1"}
             yield Deed(at, "create", PODS, body)
 
@@ -178,9 +184,11 @@ class Work:
 
     def _template(self, app: str, cpu: str, annotations: Json | None = None) -> Json:
         requests = {"cpu": cpu, "memory": self._draw.choice(("256Mi", "1Gi", "4Gi"))}
+        tolerant = self._spot_taint and self._draw.random() < 0.85
         return {
             "metadata": {"labels": {"app": app}, "annotations": dict(annotations or {})},
             "spec": {
+                **({"tolerations": [SPOT]} if tolerant else {}),
                 "terminationGracePeriodSeconds": 5,
                 "containers": [{"name": "main", "image": "work:1", "resources": {"requests": requests}}],
             },

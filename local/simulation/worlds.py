@@ -20,6 +20,7 @@ from local.event_grid import EventFaults
 from local.kube.controllers.timing import Timing
 from local.machines import BootTimes
 from local.randomness import stream
+from local.simulation import agent_pools
 from local.simulation.trouble import Crash, Outbreak, draw_troubles
 from local.simulation.workload import Deed, draw_work
 from local.system.trouble import Trouble
@@ -73,14 +74,17 @@ class World:
 
 def draw_world(seed: int) -> World:
     """The world of a seed; equal in every process."""
-    pools = _pools(stream(seed, "world", "pools"))
+    managed = stream(seed, "world", "aks")
+    pools = agent_pools.draw(managed, _pools(stream(seed, "world", "pools")))
+    aks = any(pool.get("kind") == "aks" for pool in pools)
     times = stream(seed, "world", "times")
     busy = times.uniform(1500.0, 2700.0)
     boot = _boot(times)
     volumes = times.choice((1, 1, 2, 3))
     gpus = any("gpu" in pool["name"] for pool in pools)
     troubles = draw_troubles(stream(seed, "world", "troubles"), busy, pools)
-    work = draw_work(stream(seed, "world", "work"), busy, volumes, gpus=gpus)
+    troubles = agent_pools.troubles(managed, busy, pools, troubles) if aks else troubles
+    work = draw_work(stream(seed, "world", "work"), busy, volumes, gpus=gpus, spot_taint=agent_pools.taints_spot(pools))
     return World(
         seed=seed,
         pools=pools,
