@@ -263,8 +263,9 @@ def undo_growth(context: Orchestration) -> Steps[Json]:
     """{cluster, pool, op, kind, budget, failed}: delete what failed, by id; give back capacity without an instance."""
     order = context.get_input()
     if order["kind"] == "aks":
-        carried = order.get("operation", {}).get("carried")  # who asked for it clears up
-        return {"ok": True} if carried else (yield context.call_sub_orchestrator("clear_agent_pool", order))
+        operation = order.get("operation", {})
+        nothing = operation.get("carried") or not operation.get("asked", True)  # who asked for it clears up
+        return {"ok": True} if nothing else (yield context.call_sub_orchestrator("clear_agent_pool", order))
     if order["failed"]:
         locked = yield from lock(context, order)
         if not locked["granted"]:
