@@ -13,6 +13,8 @@ from local.errors import DONE, VIOLATIONS, UserError
 from local.system.demonstration import Scenario
 from local.system.embedded import Embedded
 
+_WIND_UP = 60.0  # seconds that sagas have to notice that all is done
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `local.cli`."""
@@ -51,15 +53,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 def finish(system: Embedded) -> dict[str, Any]:
     """Have the run judged; writes `report.json` and `run.svg`, and returns the report."""
-    ended = {"Completed", "Terminated"}
-    open_ones = [
-        f"{one['instanceId']} is {one['runtimeStatus']}"
-        for one in system.orchestrations()
-        if one["runtimeStatus"] not in ended
-    ]
+    deadline = time.monotonic() + _WIND_UP
+    while (open_ones := _open(system)) and time.monotonic() < deadline:
+        time.sleep(1.0)
     told = {"orchestrations": open_ones, "host": system.broken_rules()}
     report: dict[str, Any] = system.control("POST", "/finish", told)
     return report
+
+
+def _open(system: Embedded) -> list[str]:
+    """Orchestrations that have not ended well, the sweep aside, which comes and goes."""
+    ended = {"Completed", "Terminated"}
+    found = [one for one in system.orchestrations() if one["runtimeStatus"] not in ended and one["name"] != "reconcile"]
+    return [f"{one['instanceId']} is {one['runtimeStatus']}" for one in found]
 
 
 def say(line: str) -> None:

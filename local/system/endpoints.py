@@ -21,7 +21,8 @@ def functions_url(out: Path) -> str:
 class Endpoints:
     """Base URLs without trailing slash, and the two secrets of the stand-ins, worth nothing outside.
 
-    `certificate`: the file by which an API server with TLS is known; empty for the stand-in.
+    `certificate`: the file by which an API server with TLS is known; empty for the stand-in. `functions_cluster`: the
+    API server's door for the functions, by which their doings are told from everybody else's; empty where it has none.
     """
 
     arm: str
@@ -32,6 +33,7 @@ class Endpoints:
     token: str
     topic_key: str
     certificate: str = ""
+    functions_cluster: str = ""
 
     def write(self, path: Path) -> None:
         """Whole or not at all: who finds the file finds everything."""

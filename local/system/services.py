@@ -115,7 +115,7 @@ class InProcess:
 
 def services_over_http(endpoints: Endpoints) -> Services:
     """For a Functions host in a process of its own."""
-    configuration = Configuration(host=endpoints.cluster)
+    configuration = Configuration(host=endpoints.functions_cluster or endpoints.cluster)
     configuration.api_key["BearerToken"] = f"Bearer {endpoints.token}"
     configuration.ssl_ca_cert = endpoints.certificate or None
     cluster = KubernetesClusterApi(configured_client(configuration))

@@ -135,6 +135,7 @@ def _serve(outside: Outside, state: Path, port: int) -> int:
             control=url(outside.control(), locked=False),
             token=outside.token,
             topic_key=outside.topic_key,
+            functions_cluster=url(stand_ins.watch.door(stand_ins.cluster_door, "functions")),
         ).write(state / "endpoints.json")
         stop.wait()
     return DONE
