@@ -14,7 +14,7 @@ from functions.durable import (
     cluster_entity,
     start_once,
 )
-from functions.outcomes import THROTTLED
+from functions.outcomes import LATER, THROTTLED
 from functions.waiting import LOCK_SECONDS, attempt, clock, ledger, once, report_throttling
 
 ROUNDS = 5  # plans per history
@@ -64,6 +64,8 @@ def plan_capacity(context: Orchestration) -> Steps[Json]:
     """Plan, record, start; never waits for Azure. {"ok", "settled", "growths", "retirements"}."""
     order = context.get_input()
     made = yield from attempt(context, "make_plan", order)
+    if not made["ok"] and made["kind"] in (LATER, THROTTLED):
+        made = yield from once(context, "make_plan", {**order, "blind": True})
     if not made["ok"]:
         return made
     begun = yield from _begun(context, order, made)

@@ -46,14 +46,16 @@ def cluster_asked(world: World, req: func.HttpRequest) -> str:
 
 
 def subject_of(world: World, cluster: str, req: func.HttpRequest) -> tuple[str, str]:
-    """("node" or "pod", its name), from node=, pod= or name= (a node where there is, or was, one of that name; else a
-    pod). Raises Mistake."""
-    asked = {kind: text for kind in ("node", "pod", "name") if (text := req.params.get(kind))}
+    """("node", "pod" or "pool", its name), from node=, pod=, pool= or name=: a pool of that name, else a node where
+    there is, or was, one, else a pod. Raises Mistake."""
+    asked = {kind: text for kind in ("node", "pod", "pool", "name") if (text := req.params.get(kind))}
     if len(asked) != 1:
-        raise Mistake("give one of node=NAME, pod=NAMESPACE/NAME and name=EITHER")
+        raise Mistake("give one of node=NAME, pod=NAMESPACE/NAME, pool=NAME and name=ANY")
     kind, text = asked.popitem()
-    if not _NAME.fullmatch(text) or (kind == "node" and "/" in text):
+    if not _NAME.fullmatch(text) or (kind in ("node", "pool") and "/" in text):
         raise Mistake(f"{kind}: {text!r}: give the name of a node, or NAMESPACE/NAME of a pod")
+    if kind == "pool" or (kind == "name" and world.written(cluster).pool(text) is not None):
+        return "pool", text
     if kind == "node" or (kind == "name" and "/" not in text and _is_node(world, cluster, text)):
         return "node", text
     return "pod", text if "/" in text else f"default/{text}"

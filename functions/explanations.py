@@ -36,6 +36,10 @@ from shared.reading.projection import utilization
 from shared.state import arrivals
 from shared.state.ledger import ClusterLedger, moment, planning_ledger
 
+_LEFT = (
+    "whoever runs that pool is to buy it, and no other pool buys for the pod meanwhile; if nobody runs it: "
+    "sluice pause --pool {pool}"
+)
 MOST_EXPLAINED = 200  # classes of pods for which the reason of their place is worked out
 
 
@@ -162,7 +166,7 @@ def _bought(ref: PodRef, pool_name: str, number: int, seen: Picture) -> tuple[st
     why = next(
         (each.why for each in seen.plan.served if each.target == pool_name and _same(each.example, ref, seen)), ""
     )
-    left = [] if acts else ["whoever runs that pool is to buy it; no other pool buys for the pod meanwhile"]
+    left = [] if acts else [_LEFT.format(pool=pool_name)]
     return f"{verb} {number} of {pool_name} for it and others", [line for line in (why, *left) if line]
 
 
@@ -288,6 +292,10 @@ def registry(world: World) -> Registry:
     async def explaining(req: func.HttpRequest, client: Starter) -> Json:
         cluster = cluster_asked(world, req)
         kind, name = subject_of(world, cluster, req)
+        if kind == "pool":
+            raise Mistake(
+                f"pool {name}: explained are pods and nodes; sluice status tells of pools, sluice history too"
+            )
         seen = await picture_of(world, client, cluster)
         answer = (of_node if kind == "node" else of_pod)(world, cluster, seen, name)
         return {"cluster": cluster, "kind": kind, "name": name, "at": seen.now.isoformat(), **answer}

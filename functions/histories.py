@@ -1,4 +1,4 @@
-"""GET /api/history: what was done to a node or a pod, also a deleted one: when, by which operation, why, by which rule.
+"""GET /api/history: what was done to a node, a pod (also a deleted one) or a pool: when, by whom, why, by which rule.
 
 Told from the trail, and for the operations that it names from their orchestrations' own durable histories.
 """
@@ -32,7 +32,9 @@ _STEPS = (
 
 
 def told(world: World, cluster: str, kind: str, name: str) -> list[Json]:
-    """Everything that was stated about a node or a pod; a node's begins with why it was bought."""
+    """Everything that was stated about a node, a pod or a pool; a node's begins with why it was bought."""
+    if kind == "pool":
+        return trail.statements(world, cluster, f"{trail.GROWTHS}/{name}")
     if kind == "pod":
         return trail.statements(world, cluster, f"{trail.PODS}/{name}")
     found = trail.statements(world, cluster, f"{trail.NODES}/{name}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 
 import orjson
@@ -12,9 +12,11 @@ import orjson
 from functions import quotas, verifying
 from functions.budgets import nodes_held
 from functions.durable import Registry
+from functions.observing import note_wishes
 from functions.outcomes import Json, tell
 from functions.wishes import growths_of, operation_id
 from functions.world import World, budget_key, may_grow, may_retire
+from shared.adapters.errors import RetryLater
 from shared.model import (
     Config,
     Judged,
@@ -40,6 +42,8 @@ from shared.state.ledger import hold_entry, lesson_entry, moment, planning_ledge
 from shared.state.purchases import REASON_LENGTH
 
 LATEST = "latest.json"
+YOUNG = timedelta(minutes=2)  # a snapshot by which nodes are bought though the API server does not answer
+BLIND = "the API server did not answer: planned by the newest snapshot alone, and no node goes"
 ACTED = "acted"  # a folder of its own, so that a lifecycle rule can name it
 WAITING = "DisruptionBudget"  # how `shared.planning.retirement` begins the reason of a node that has to wait its turn
 MOST_NARROWED = 4  # plans for gangs that need pools which only observe; each sorts some of them out
@@ -55,9 +59,12 @@ def make_plan(world: World, order: Json) -> Json:
     """{cluster, holder, generation, view, snapshot?} -> what to begin; the plan itself goes into a blob.
 
     A snapshot is a claim: the pods that nodes would be bought for are read again, and where some are gone, it is
-    decided anew without them. `throttled` {budget: seconds}: where ARM would not tell the quotas.
+    decided anew without them. `throttled` {budget: seconds}: where ARM would not tell the quotas. `blind` in the order:
+    the API server did not answer a while; then nodes are still bought by a snapshot that is young, and none goes.
     """
     config = world.config(order["cluster"])
+    if order.get("blind"):
+        config = replace(config, scale_down=replace(config.scale_down, replace_saving=0.0))
     known = unpack(order["view"])
     name = order.get("snapshot") or known["snapshot"]
     base = {"lease": config.timing.lead_lease, "settled": {}, "growths": [], "retirements": []}
@@ -71,7 +78,9 @@ def make_plan(world: World, order: Json) -> Json:
     ledger = replace(planning_ledger(view, now), usages=quotas.known(world, config, known, now))
     ledger = with_evictions(snapshot, config, ledger, now)
     seen, (snapshot, decided) = snapshot, _decided(world, snapshot, config, ledger, now)
-    fresh = verifying.without_gone(world.api(config.cluster), seen, _bought(decided, config))
+    fresh, blind = _reread(world, seen, _bought(decided, config), order, now)
+    if blind:
+        decided = replace(decided, retirements=(), notes=(*decided.notes, BLIND))
     if fresh is not None:
         name = f"verified/{plan_name(order)}"
         world.put_snapshot(name, fresh)
@@ -96,6 +105,19 @@ def _decided(world: World, snapshot: Snapshot, config: Config, ledger: Ledger, n
     if config.scale_down.replace_saving:
         decided = _exchanged(world, decided, snapshot, config, ledger, now)
     return snapshot, decided
+
+
+def _reread(
+    world: World, seen: Snapshot, wanted: frozenset[PodRef], order: Json, now: datetime
+) -> tuple[Snapshot | None, bool]:
+    """The snapshot without pods that wait no more, or None if all do; and whether nobody could be asked."""
+    try:
+        return verifying.without_gone(world.api(order["cluster"]), seen, wanted), False
+    except RetryLater as error:
+        if not order.get("blind") or now - seen.observed_at >= YOUNG:
+            raise
+        tell("api server is silent", cluster=order["cluster"], snapshot=str(seen.observed_at), error=error.message)
+        return None, True
 
 
 def _bought(decided: Plan, config: Config) -> frozenset[PodRef]:
@@ -220,6 +242,7 @@ def _store(world: World, order: Json, config: Config, decided: Plan, made: Json,
         world.put_document(order["cluster"], made["plan"], {**document, **more})
     summary = summary_of(decided, config, order["now"], made["snapshot"])
     world.put_document(order["cluster"], LATEST, summary)
+    note_wishes(world, order, config, decided)
     if decided.deltas or decided.unserved or decided.retirements or decided.reuse:
         said = {name: summary[name] for name in ("mode", "deltas", "reuse", "retirements", "unserved_pods")}
         tell("planned", cluster=order["cluster"], plan=made["plan"], **said)

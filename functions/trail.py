@@ -46,7 +46,10 @@ DELETED = "deleted"  # its VM, by instance id
 GONE = "gone"  # VM, NIC and OS disk are, and the Node object with them
 BURIED = "buried"  # the Node object of a VM that was gone already
 CLEARED = "cleared"  # something left over that carried our tags
+# Of pools that only observe: what an acting one would have done.
+WOULD_BUY, WOULD_GO = "would-buy", "would-go"
 EVENTS = (
+    *(WOULD_BUY, WOULD_GO),
     *(ASKED, BOUGHT, REFUSED),
     *(NOTICED, DEAD, CORDONED, EVICTED, ENDING, HELD, BLOCKED, FORCED, RECALLED, KEPT, DELETED, GONE, BURIED, CLEARED),
 )

@@ -46,7 +46,7 @@ def growths_of(
                 "kind": pool.kind.value,
                 "budget": budget_key(pool),
                 "zones": open_zones(pool, failures, moment(order["now"])),
-                "why": _why(decided, pool.name),
+                "why": why_bought(decided, pool.name),
                 "classes": _classes(nodes.get(pool.name, ())[start : start + size], shapes),
             }
 
@@ -64,7 +64,7 @@ def _classes(nodes: Sequence[NewNode], shapes: Mapping[PodRef, PodShape]) -> lis
     return sorted({class_key(shape) for shape, _ in counts.most_common(MOST_CLASSES)})
 
 
-def _why(decided: Plan, pool: str) -> str:
+def why_bought(decided: Plan, pool: str) -> str:
     """What the pool's new nodes are for, as the trail and the log tell it."""
     pods = [pod for delta in decided.deltas if delta.pool == pool for node in delta.nodes for pod in node.pods]
     named = ", ".join(str(pod)[:MOST_NAME] for pod in pods[:WHY_PODS])

@@ -31,6 +31,8 @@ _TOLD = {
     "gone": "gone",
     "buried": "Node object deleted",
     "cleared": "leftover deleted",
+    "would-buy": "would be bought",
+    "would-go": "would have gone",
 }
 _WIDTH = 19
 

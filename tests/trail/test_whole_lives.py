@@ -88,3 +88,24 @@ def test_a_node_object_that_was_buried_is_told() -> None:
     stage.stand.arm.preempt(name, 1.0)
     stage.run(900)
     assert history(stage, name)[-1]["event"] == "buried"
+
+
+def test_an_observing_pool_says_afterwards_what_it_would_have_done() -> None:
+    stage = Stage()
+    stage.submit(1)
+    stage.run(2)
+    stage.say(seconds=200)
+    name = stage.nodes()[0]["metadata"]["name"]
+    stage.stand.set_pools_file(POOLS.replace("mode: act", "mode: observe"))
+    stage.submit(2, prefix="more")
+    stage.run(2)
+    for _ in range(3):
+        stage.say(seconds=5)
+    bought = [each for each in history(stage, "spot") if each["event"] == "would-buy"]
+    assert [each["why"] for each in bought] == ["2 more, for default/more-0, default/more-1"]
+    stage.finish("more")
+    stage.finish()
+    stage.idle()
+    stage.run(5)
+    assert history(stage, name)[-1]["event"] == "would-go"
+    assert stage.machines()["spot"] == 1
