@@ -20,7 +20,7 @@ from functions.waiting import LOCK_SECONDS, attempt, clock, ledger, once, report
 ROUNDS = 5  # plans per history
 _BEGUN = ("growths", "retirements", "recalls", "limit", "spare", "join_timeout")
 # By a planner to the ledger, when it gives the lead back.
-_TOLD = ("settled", "learnt", "judged", "gangs", "lease", "idle_waiting")
+_TOLD = ("settled", "learnt", "judged", "failures", "gangs", "lease", "idle_waiting")
 GROWTH_REQUESTS = 20  # two readings, a write, ten polls, and room for a second try
 MOST_ROOMS = 4  # pools that are read while their growths are begun; others are read by their growths
 FIRST_LEASE = 180.0  # seconds; what a leader gets before it has read the pools file
@@ -50,6 +50,7 @@ def admit(context: Orchestration) -> Steps[Json]:
             settled=made.get("settled", {}),
             learnt=made.get("learnt", {}),
             judged=made.get("judged", {}),
+            failures=made.get("failures", []),
             gangs=made.get("gangs", {}),
             idle_waiting=made.get("idle_waiting", False),
         )

@@ -30,6 +30,7 @@ from shared.model import (
 )
 from shared.nodes.starting import MOST_NOMINATED, Opening, openings
 from shared.planning import gang_holds
+from shared.planning.devices import newly_failed
 from shared.planning.evicted import with_evictions
 from shared.planning.explaining import explain
 from shared.planning.gangs import withheld
@@ -38,7 +39,7 @@ from shared.planning.replacing import with_replacements
 from shared.planning.retirement import waits_for_pods
 from shared.state import arrivals
 from shared.state.bulk import unpack
-from shared.state.ledger import hold_entry, lesson_entry, moment, planning_ledger, stamp
+from shared.state.ledger import failure_entry, hold_entry, lesson_entry, moment, planning_ledger, stamp
 from shared.state.purchases import REASON_LENGTH
 
 LATEST = "latest.json"
@@ -91,6 +92,7 @@ def make_plan(world: World, order: Json) -> Json:
         decided = replace(decided, served=explain(decided, snapshot, config, ledger, now, STATUS_SERVED))
     found = {"settled": settled, "snapshot": name, "idle_waiting": _some_wait(decided), "openings": len(opening)}
     found["learnt"] = _news(decided, view.get("learnt", {}))
+    found["failures"] = [failure_entry(memory) for memory in newly_failed(snapshot, config, now)]
     found["judged"] = _judged(decided.judged) if view["bought"] else {}
     holds = gang_holds.holds_after(decided, snapshot, ledger, now, _acting(config), given)
     found["gangs"] = {key: hold_entry(hold) if hold else None for key, hold in holds.items()}

@@ -30,6 +30,7 @@ from shared.rules.predicates import PODS, Ground
 from shared.rules.tallies import Place
 
 Content = tuple[tuple[PodShape, int], ...]
+_AWAY = "node.kubernetes.io/unreachable"  # a young node that is silent restarts, for a driver perhaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,20 @@ def late_resources(snapshot: Snapshot, config: Config, now: datetime) -> Iterato
                 yield f"node {node.name} of pool {node.pool} has {has} {name} instead of {amount}, and counts with that"
 
 
+def without_devices(node: NodeView, pool: Pool, timing: Timing, now: datetime) -> str:
+    """What a node never got of the devices (GPUs) that it was bought for, after all patience; "" for any other.
+
+    A node that is not Ready may be restarting to get them, and is somebody else's trouble if it stays away.
+    """
+    if not node.ready or node.evicting_at is not None or now - node.created_at < join_time(pool, timing):
+        return ""
+    never = [(name, amount) for name, amount in pool.allocatable.items() if amount and is_extended(name)]
+    never = [(name, amount) for name, amount in never if not node.allocatable.get(name)]
+    minutes = int((now - node.created_at).total_seconds() // 60)
+    texts = ", ".join(f"0 of {amount} {name}" for name, amount in never)
+    return f"DevicesNeverAppeared: {texts} after {minutes} min" if never else ""
+
+
 def bystanders(snapshot: Snapshot, sites: Sequence[Site]) -> list[Place]:
     """Nodes that take no pods but are there, with their pods: rules between pods count both."""
     taking = {site.target for site in sites}
@@ -141,7 +156,7 @@ def settled_site(node: NodeView, *, ours: bool) -> Site:
 
 
 def _young(node: NodeView, template: Template, daemons: Sequence[DaemonShape]) -> Site:
-    taints = tuple(taint for taint in node.taints if not is_startup_taint(taint))
+    taints = tuple(taint for taint in node.taints if not is_startup_taint(taint) and taint.key != _AWAY)
     ground = Ground(node.name, with_disk_zone(node.labels, known=bool(template.pool.azure)), taints)
     promised = {name: amount for name, amount in template.allocatable.items() if amount}
     lacks = frozenset(name for name, amount in promised.items() if _is_missing(name, amount, node))

@@ -35,6 +35,7 @@ from shared.packing.pool_choice import PoolState, known_price, pool_states, reas
 from shared.packing.preferring import prefer
 from shared.planning import gangs, retirement
 from shared.planning.bounds import Bounds, bounds_now
+from shared.planning.devices import device_failures, with_useless_idle
 from shared.planning.evicted import without_withdrawn
 from shared.planning.expendable import last_the_expendable, nothing_bought, with_expendable
 from shared.planning.in_vain import judge
@@ -71,6 +72,7 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, effo
     deltas = _deltas(allocation, states, refs)
     added = {delta.pool: delta.add for delta in deltas}
     more = top_up(snapshot, config, ledger, bounds, sites, most_wanted, allocation)
+    snapshot = with_useless_idle(snapshot, config, now)
     idle = any(node.idle_since is not None for node in snapshot.nodes)
     taken = _taken(allocation, sites, classes, held) if idle else {}  # nobody else may go, so nobody asks
     bought = Counter(added) + Counter(more.nodes)
@@ -157,6 +159,7 @@ def _preferred(
 def pools_now(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> list[PoolState]:
     """Every pool in the order of the file: what a new node of it is like, and how many it may get."""
     learnt = lessons(snapshot, config, ledger, now)
+    ledger = replace(ledger, failures=(*ledger.failures, *device_failures(snapshot, config, now)))
     templates = {pool.name: template_of(pool, snapshot.daemons, learnt.get(pool.name)) for pool in config.pools}
     return pool_states(config, templates, present(snapshot, ledger, now), ledger, now)
 

@@ -29,6 +29,7 @@ from shared.model import (
     Retirement,
     Snapshot,
 )
+from shared.nodes.supply import without_devices
 from shared.nodes.template_node import take
 from shared.packing.axes import Axes
 from shared.packing.census import Census, has_rules
@@ -84,9 +85,9 @@ def plan(
         if why:
             kept[node.name] = why
         elif mode is Mode.OBSERVE:
-            kept[node.name] = f"Observe: would be retired, {_idle_text(node, now)}"
+            kept[node.name] = f"Observe: would be retired, {_why(node, pool, config, now)}"
         else:
-            retirements.append(Retirement(node.name, pool.name, _idle_text(node, now), moves))
+            retirements.append(Retirement(node.name, pool.name, _why(node, pool, config, now), moves))
     return Going(tuple(retirements), {node.name: kept[node.name] for node, _ in candidates if node.name in kept})
 
 
@@ -156,6 +157,10 @@ def _moving(node: NodeView, cutoff: int = _NOBODY) -> list[BoundPods]:
 def waits_for_pods(node: NodeView) -> bool:
     """Whether the node has pods that run to their end before it may go."""
     return any(bound.movability is Movability.WAITS for bound in node.bound)
+
+
+def _why(node: NodeView, pool: Pool, config: Config, now: datetime) -> str:
+    return without_devices(node, pool, config.timing, now) or _idle_text(node, now)
 
 
 def _idle_text(node: NodeView, now: datetime) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import orjson
 
-from shared.state.growths import begin_growth, conclude_growth, drop_arrived
+from shared.state.growths import begin_growth, conclude_growth, drop_arrived, remember_failure
 from shared.state.instances import key_of
 from shared.state.leavings import recall, retirement_problem
 from shared.state.ledger import (
@@ -63,6 +63,7 @@ def release(ledger: ClusterLedger, order: Json) -> Json:
     was `judged` of nodes that came, and of `gangs`."""
     settle(ledger, order)
     _learn(ledger, order.get("learnt") or {})
+    remember_failure(ledger, order)
     if order.get("judged"):
         keep_judgement(ledger, order["judged"], order["now"])
     _hold(ledger, order.get("gangs") or {})
