@@ -83,7 +83,7 @@ def cordon_dead(world: World, order: Json) -> Json:
     rule = f"scale_down: dead_after {config.scale_down.dead_after:g} s"
     trail.note_node(world, order, trail.DEAD, order["reason"], rule=rule)
     trail.note_node(world, order, trail.CORDONED, order["reason"], rule=rule)
-    return {"remaining": len(load.moving), "waiting": 0, "volumes": 0, "grace": 0.0, "expected": []}
+    return {"remaining": len(load.moving), "waiting": 0, "volumes": 0, "expected": []}
 
 
 def dead_pass(world: World, order: Json) -> Json:

@@ -22,8 +22,7 @@ MOST_EXPECTED = 500  # pods of one node, by uid, in an order that has 32 kB; the
 def cordon_node(world: World, order: Json) -> Json:
     """Check that the node still may go, cordon it, and check again what came in between.
 
-    {"remaining", "waiting", "volumes", "grace": seconds that its pods may take to end, "expected": the uids of those
-    that may go}.
+    {"remaining", "waiting", "volumes", "expected": the uids of those that may go}.
     """
     if order.get("dead"):
         return dead.cordon_dead(world, order)
@@ -45,7 +44,6 @@ def cordon_node(world: World, order: Json) -> Json:
         "remaining": load.remaining,
         "waiting": len(load.waiting),
         "volumes": volumes,
-        "grace": load.grace,
         "expected": uids[:MOST_EXPECTED],
     }
 
@@ -68,7 +66,7 @@ def drain_pass(world: World, order: Json) -> Json:
     """Evict what is left and has its turn, once each: {"remaining", "waiting", "held", "volumes", "waiting_for",
     "ends_at"}. `waiting` are pods that run to their end, and are let.
 
-    `ends_at`: once nothing is left to evict, when the last pod's time to end is over; "" before.
+    `ends_at`: when the time is over that those have who are ending; "" where nobody is, or a budget holds somebody.
     """
     if order.get("grace_until"):
         return _forced_pass(world, order)
@@ -131,16 +129,13 @@ def _state(world: World, order: Json, load: nodes.Load, asked: nodes.Evictions) 
 
 
 def _progress(order: Json, load: nodes.Load, asked: nodes.Evictions, volumes: list[str]) -> Json:
+    now = moment(order["now"])
     ends = [_ends_at(pod) for pod in load.ending]
-    last = stamp(max(ends)) if ends and not load.moving else ""
-    progress = {
-        "remaining": load.remaining,
-        "waiting": len(load.waiting),
-        "held": len(asked.held),
-        "volumes": len(volumes),
-        "ends_at": last,
-    }
-    return {**progress, "waiting_for": _waiting_for(order, load, asked, volumes)}
+    ends += [now + timedelta(seconds=grace_of(pod)) for pod in asked.evicted]
+    left = {"remaining": load.remaining, "waiting": len(load.waiting), "volumes": len(volumes)}
+    last = stamp(max(ends)) if ends and not asked.held else ""
+    why = _waiting_for(now, load, asked, volumes)
+    return {**left, "held": len(asked.held), "ends_at": last, "waiting_for": why}
 
 
 def _ends_at(pod: Json) -> datetime:
@@ -148,10 +143,9 @@ def _ends_at(pod: Json) -> datetime:
     return moment(pod["metadata"]["deletionTimestamp"])
 
 
-def _waiting_for(order: Json, load: nodes.Load, asked: nodes.Evictions, volumes: list[str]) -> str:
+def _waiting_for(now: datetime, load: nodes.Load, asked: nodes.Evictions, volumes: list[str]) -> str:
     if asked.held:
         return f"a PodDisruptionBudget holds {nodes.name_of(asked.held[0])}"
-    now = moment(order["now"])
     late = sorted(load.ending, key=_ends_at)
     if late and _ends_at(late[0]) < now:
         return _why_late(late[0], now - _ends_at(late[0]))

@@ -17,7 +17,7 @@ from shared.names import (
     RETIRE_OPERATION_ANNOTATION,
     RETIRING_TAINT,
 )
-from shared.reading.drain import grace_of, is_critical, movability, node_blocked_by
+from shared.reading.drain import is_critical, movability, node_blocked_by
 
 Check = Callable[[Json], None]
 WRITES = 4
@@ -50,14 +50,6 @@ class Load:
         if others or not all(map(is_critical, self.ending)):
             return others
         return self.moving
-
-    @property
-    def grace(self) -> float:
-        """Seconds that all of them may take to end, one tier after the other."""
-        tiers: dict[bool, float] = {}
-        for pod in (*self.moving, *self.ending):
-            tiers[is_critical(pod)] = max(tiers.get(is_critical(pod), 0.0), grace_of(pod))
-        return sum(tiers.values())
 
 
 @dataclass(slots=True)

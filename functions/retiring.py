@@ -77,16 +77,15 @@ def _drained(context: Orchestration, order: Json) -> Steps[Json]:
         return load
     if not load["remaining"] and not load["waiting"] and not load["volumes"]:
         return {"ok": True}
-    patience = timedelta(seconds=max(order.get("drain_timeout", DEFAULT_DRAIN), load["grace"] + GRACE_MARGIN))
-    limits: Json = {"deadline": stamp(context.current_utc_datetime + patience), "expected": load["expected"]}
-    limits["patience"] = patience.total_seconds()
+    patience = timedelta(seconds=order.get("drain_timeout", DEFAULT_DRAIN))
+    limits = {"deadline": stamp(context.current_utc_datetime + patience), "expected": load["expected"]}
     drained: Json = yield context.call_sub_orchestrator("drain_node", {**order, **limits})
     return drained
 
 
 def _is_late(context: Orchestration, order: Json, seen: Json) -> bool:
-    """Whether the drain has had its time. Once all are evicted there is nothing to take back: the last pod may use all
-    of its own time to end, though it began late."""
+    """Whether the drain has had its time. Who was evicted before that may use all of their own time to end, and so may
+    those whose turn comes only then: an eviction can't be taken back."""
     if until(context, order["deadline"]) > 0:
         return False
     ends_at = seen["ends_at"] if seen["ok"] and not order.get("grace_until") else ""
@@ -123,7 +122,9 @@ def _waiting(context: Orchestration, order: Json, seen: Json) -> Steps[Json]:
     if waits == bool(order.get("waiting")):
         return order
     yield from ledger(context, order, "note_waiting", node=order["node"], op=order["op"], over=not waits)
-    seconds = order.get("completion_timeout", DEFAULT_COMPLETION) if waits else order.get("patience", DEFAULT_DRAIN)
+    seconds = (
+        order.get("completion_timeout", DEFAULT_COMPLETION) if waits else order.get("drain_timeout", DEFAULT_DRAIN)
+    )
     deadline = order.get("completion_deadline") if waits else None
     deadline = deadline or stamp(context.current_utc_datetime + timedelta(seconds=seconds))
     kept = {"completion_deadline": deadline} if waits else {}

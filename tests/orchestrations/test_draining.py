@@ -129,6 +129,34 @@ def test_who_the_system_needs_most_leaves_after_all_others() -> None:
     assert len(stage.nodes()) == 1
 
 
+def test_whose_turn_comes_after_the_deadline_still_has_it() -> None:
+    stage, node = with_pod_to_move(notes={STOP_SECONDS: "400"}, terminationGracePeriodSeconds=500)
+    stage.api.create("/apis/scheduling.k8s.io/v1/priorityclasses", CRITICAL)
+    stage.submit(1, cpu="500m", prefix="system", nodeName=node, priorityClassName="system-cluster-critical")
+    stage.run(5)
+    drain(stage, node)
+    stage.run(390)
+    assert "deletionTimestamp" not in stage.pods("system")[0]["metadata"]
+    stage.run(120)
+    assert stage.pods("system") == []
+    assert len(stage.nodes()) == 1
+
+
+def test_a_budget_that_never_allows_it_ends_the_drain_at_its_deadline_whatever_the_grace_periods() -> None:
+    stage, node = with_pod_to_move(terminationGracePeriodSeconds=3600)
+    budget = {
+        "metadata": {"name": "pod", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "pod"}}},
+    }
+    stage.api.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
+    stage.idle(seconds=270)
+    assert node_of(stage, node)["spec"]["unschedulable"]
+    stage.run(60)
+    assert not node_of(stage, node)["spec"].get("unschedulable")
+    assert "a PodDisruptionBudget holds default/pod-0" in why_kept(stage, node)
+    assert "deletionTimestamp" not in stage.pods("pod-0")[0]["metadata"]
+
+
 CRITICAL = {"metadata": {"name": "system-cluster-critical"}, "value": 2_000_000_000}
 
 
