@@ -32,6 +32,7 @@ TURNS_PER_HISTORY = 3
 CLEARING_PATIENCE = timedelta(minutes=30)
 LOST_CARRIER = timedelta(minutes=70)  # longer than an operation is waited for
 MESSAGE_LENGTH = 200
+OCCUPIED = "in progress"  # AKS's words for it
 AGAIN = (STALE, LATER, THROTTLED)
 SENT = {"ok": True, "asked": True, "code": "", "message": ""}  # what came of it, the instances tell
 
@@ -107,9 +108,11 @@ def _written(context: Orchestration, order: Json, room: Json) -> Steps[tuple[Jso
         return order, (yield from _ended(context, order, SENT))
     order = {**order, "tried": {"etag": room["etag"], "target": room["target"]}}
     written = yield from once(context, "write_capacity", order, target=room["target"], etag=room["etag"])
-    if not written["ok"] and written["kind"] in AGAIN:
+    if not written["ok"] and written["kind"] in AGAIN and not _out_of_patience(context, order, written):
         yield from _wait(context, written)
         return order, None
+    if not written["ok"] and written["kind"] in AGAIN:
+        return order, (yield from _ended(context, order, _refused(POOL_BUSY, written, sent=True)))
     if not written["ok"]:
         refused = _refused(written.get("code") or written["kind"], written, sent=False)
         return order, (yield from _ended(context, order, refused))
@@ -129,7 +132,10 @@ def _ended(context: Orchestration, order: Json, operation: Json, *, locked: bool
 
 
 def _wait(context: Orchestration, answer: Json) -> Steps[None]:
-    yield from pause(context, max(BUSY_PAUSE if answer.get("busy") else STALE_PAUSE, answer.get("retry_after") or 0.0))
+    busy = (
+        answer.get("busy") or OCCUPIED in answer["reason"]
+    )  # by another pool of the cluster, or by the cluster itself
+    yield from pause(context, max(BUSY_PAUSE if busy else STALE_PAUSE, answer.get("retry_after") or 0.0))
 
 
 def _out_of_patience(context: Orchestration, order: Json, answer: Json) -> bool:

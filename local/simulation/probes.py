@@ -17,6 +17,7 @@ _ARM = (
     "leftover_disk",
     "leftover_nic",
     "lost",
+    "occupied",
     "partial",
     "preempted",
     "provisioning",
@@ -43,6 +44,8 @@ _NODES = (
 _EVENTS = ("delayed", "duplicated", "lost", "reordered")
 _PLACES = ("arm", "blobs", "cluster", "journal")
 _SAGAS = (
+    "ask_agent_pool",
+    "clear_agent_pool",
     "drain_node",
     "look_at_growth",
     "mend_nodes",

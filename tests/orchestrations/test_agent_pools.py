@@ -144,6 +144,20 @@ def test_an_upgrade_is_no_failure_and_pods_go_elsewhere_meanwhile() -> None:
     assert len(scene.bound()) == 2
 
 
+def test_a_cluster_that_takes_no_write_for_an_hour_keeps_nobody_waiting_for_ever() -> None:
+    scene = stage(aks_one_operation_per_cluster=True)
+    scene.stand.arm.occupy("regular", 3600)
+    scene.submit(1, **SPOT)
+    scene.say(seconds=390)
+    assert set(refusals(scene)) == {"AgentPoolBusy"}
+    assert [view.status for view in scene.orchestrations("grow_pool")] == ["Completed", "Completed"]
+    assert scene.arm.requests < 180
+    assert count(scene, "spot") == count(scene, "regular") == 0
+    scene.run(3300)
+    scene.say(seconds=300)
+    assert len(scene.bound()) == 1
+
+
 def test_a_failed_growth_falls_back_at_once_and_leaves_no_phantom_count() -> None:
     scene = stage(aks_failed_scale_keeps_count=True, failed_growth_leaves_failed_instances=True)
     scene.stand.arm.faults.add(Fault("agent_pool.update", "spot", code="AllocationFailed", stage="async", partial=1))
