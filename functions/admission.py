@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-from functions.durable import (
-    Json,
-    Orchestration,
-    Registry,
-    Starter,
-    Steps,
-    budget_entity,
-    cluster_entity,
-    start_once,
-)
+from functions.durable import Json, Orchestration, Registry, Starter, Steps, start_once
 from functions.outcomes import LATER, THROTTLED
-from functions.waiting import LOCK_SECONDS, attempt, clock, ledger, once, report_throttling
+from functions.preparing import prepare
+from functions.waiting import attempt, ledger, once, report_throttling
 
 ROUNDS = 5  # plans per history
 _BEGUN = ("growths", "retirements", "recalls", "limit", "spare", "join_timeout")
 # By a planner to the ledger, when it gives the lead back.
 _TOLD = ("settled", "learnt", "judged", "failures", "gangs", "lease", "idle_waiting")
-GROWTH_REQUESTS = 20  # two readings, a write, ten polls, and room for a second try
-MOST_ROOMS = 4  # pools that are read while their growths are begun; others are read by their growths
 FIRST_LEASE = 180.0  # seconds; what a leader gets before it has read the pools file
 
 
@@ -36,10 +24,13 @@ def admit(context: Orchestration) -> Steps[Json]:
         if answer["role"] != "lead":
             return {"role": answer["role"]}
         view = answer["view"]
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
         generation = view["lead"]["generation"]
         decision = {"cluster": order["cluster"], "holder": context.instance_id, "generation": generation, "view": view}
-        made = yield context.call_sub_orchestrator("plan_capacity", decision)
+        if number == 0:  # a hop less; what comes later is kept out of this history
+            made = yield from _planned(context, decision)
+        else:
+            made = yield context.call_sub_orchestrator("plan_capacity", decision)
         released = yield from ledger(
             context,
             order,
@@ -62,8 +53,12 @@ def admit(context: Orchestration) -> Steps[Json]:
 
 
 def plan_capacity(context: Orchestration) -> Steps[Json]:
-    """Plan, record, start; never waits for Azure. {"ok", "settled", "growths", "retirements"}."""
-    order = context.get_input()
+    """{cluster, holder, generation, view}: plan, record, start; never waits for Azure. {"ok", "settled", "growths",
+    "retirements"}."""
+    return (yield from _planned(context, context.get_input()))
+
+
+def _planned(context: Orchestration, order: Json) -> Steps[Json]:
     made = yield from attempt(context, "make_plan", order)
     if not made["ok"] and made["kind"] in (LATER, THROTTLED):
         made = yield from once(context, "make_plan", {**order, "blind": True})
@@ -81,7 +76,8 @@ def plan_capacity(context: Orchestration) -> Steps[Json]:
 def _begun(context: Orchestration, order: Json, made: Json) -> Steps[Json]:
     if not made["growths"] and not made["retirements"] and not made.get("recalls"):
         return {"growths": 0, "retirements": 0}
-    begun, prepared = yield from _prepared(context, order, made)
+    fields = {"holder": order["holder"], **{name: made[name] for name in _BEGUN}}
+    begun, prepared = yield from prepare(context, order["cluster"], made["growths"], fields)
     starts = [
         *(
             _start(order, "grow_pool", {**growth, **prepared[growth["op"]]}, made)
@@ -101,43 +97,6 @@ def _begun(context: Orchestration, order: Json, made: Json) -> Steps[Json]:
     if begun["recalls"]:
         yield from attempt(context, "recall_nodes", {"cluster": order["cluster"], "nodes": begun["recalls"]})
     return {"growths": len(begun["growths"]), "retirements": len(begun["retirements"]), "refused": begun["refused"]}
-
-
-def _prepared(context: Orchestration, order: Json, made: Json) -> Steps[tuple[Json, dict[str, Json]]]:
-    """The ledger's word on what may be begun, and by growth what it needs for its write, all asked for at once:
-    requests drawn from the budget, the pool's lock where it was free, the pool's size. A pool is read before its lock
-    is certain: who writes by such a reading does so under If-Match."""
-    now = clock(context)
-    fields = {"now": now, "holder": order["holder"], "lock_seconds": LOCK_SECONDS}
-    fields |= {name: made[name] for name in _BEGUN}
-    budgets = Counter(growth["budget"] for growth in made["growths"])
-    first = {growth["pool"]: growth for growth in reversed(made["growths"]) if growth["kind"] == "vmss"}
-    read = {
-        pool: {**first[pool], "cluster": order["cluster"], "now": now, "ahead": True}
-        for pool in list(first)[:MOST_ROOMS]
-    }
-    beginning = context.call_entity(cluster_entity(order["cluster"]), "begin", fields)
-    if not made["growths"]:
-        begun = yield beginning
-        return begun, {}
-    tasks = [beginning]
-    for budget, growths in budgets.items():
-        message = {"now": now, "amount": growths * GROWTH_REQUESTS, "urgent": True}
-        tasks.append(context.call_entity(budget_entity(budget), "draw", message))
-    tasks += [context.call_activity("read_pool", wish) for wish in read.values()]
-    begun, *answers = yield context.task_all(tasks)
-    waits = dict(zip(budgets, answers, strict=False))
-    rooms = dict(zip(read, answers[len(budgets) :], strict=True))
-    prepared: dict[str, Json] = {}
-    for growth in made["growths"]:
-        op, room = growth["op"], rooms.get(growth["pool"], {})
-        locked = begun.get("locks", {}).get(op)
-        prepared[op] = {"drawn": waits[growth["budget"]]["wait"], "locked": locked}
-        prepared[op] |= {"room": room} if locked and room.get("ok") else {}
-    for pool, room in rooms.items():
-        if not room["ok"] and room["kind"] == THROTTLED:
-            yield from report_throttling(context, read[pool]["budget"], room.get("retry_after"))
-    return begun, prepared
 
 
 def _start(order: Json, saga: str, wish: Json, made: Json) -> Json:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from functions.admission import FIRST_LEASE, GROWTH_REQUESTS, replan
+from functions.admission import FIRST_LEASE, replan
 from functions.durable import Json, Orchestration, Steps
 from functions.outcomes import CAPACITY, LATER, STALE, THROTTLED, no
+from functions.preparing import GROWTH_REQUESTS
 from functions.waiting import LOCK_SECONDS, attempt, clock, draw, finished, ledger, lock, once, pause, unlock, until
 from shared.state.ledger import INTENDED, stamp
 
@@ -17,7 +18,7 @@ LOOKS_PER_HISTORY = 6
 LOOK_PAUSE = 10.0
 BLIND = timedelta(minutes=30)  # how long a growth waits for Azure to list its instances
 AGAIN = (STALE, LATER, THROTTLED)
-_PREPARED = ("room", "locked", "drawn")
+_PREPARED = ("written", "locked", "drawn")
 UNDO_TRIES = 12  # while others are at work on the pool; then the sweep has to do it
 UNDO_PAUSES = (30.0, 60.0, 120.0)  # seconds; the last one repeats
 _SENT = ("target", "granted", "short")  # of a write whose answer may have been lost
@@ -31,7 +32,8 @@ def grow_pool(context: Orchestration) -> Steps[Json]:
     """
     order = context.get_input()
     if "operation" not in order:
-        order = {**order, "asked": stamp(context.current_utc_datetime)}
+        begun = order.get("written", {}).get("at") or stamp(context.current_utc_datetime)
+        order = {**order, "asked": begun}
         operation = yield from _asked(context, order)
         if operation is None:
             return no("obsolete", "the growth is over already, or its pool stayed locked")
@@ -57,15 +59,21 @@ def _asked(context: Orchestration, order: Json) -> Steps[Json | None]:
         yield from _paid(context, order)
         ended: Json | None = yield context.call_sub_orchestrator("ask_agent_pool", _bare(order))
         return ended
-    locked = yield from _entered(context, order)
-    if not locked["granted"]:
-        yield from ledger(context, order, "drop_growth", op=order["op"])
-        yield from once(context, "start_sagas", {"starts": [_replan(order, "locked")]})
-        return None
-    if not _is_open(locked):
-        yield from unlock(context, order)
-        return None
-    asked = yield from _written(context, order, locked)
+    early = order.get("written")
+    if early is not None and (early["ok"] or early["kind"] not in AGAIN):
+        asked = _told(early, order)
+    else:
+        if early is not None:
+            yield from pause(context, max(1.0, early.get("retry_after") or 0.0))
+        locked = yield from _entered(context, order)
+        if not locked["granted"]:
+            yield from ledger(context, order, "drop_growth", op=order["op"])
+            yield from once(context, "start_sagas", {"starts": [_replan(order, "locked")]})
+            return None
+        if not _is_open(locked):
+            yield from unlock(context, order)
+            return None
+        asked = yield context.call_sub_orchestrator("ask_azure", _wish(order, locked, early))
     granted = asked.get("granted", order["add"]) if asked["ok"] else order["add"]
     if granted < order["add"]:
         yield from unlock(context, order, target=asked["target"], add=granted, failures=asked["short"])
@@ -76,17 +84,20 @@ def _asked(context: Orchestration, order: Json) -> Steps[Json | None]:
     return {**operation, "granted": granted}
 
 
-def _written(context: Orchestration, order: Json, locked: Json) -> Steps[Json]:
-    """Under the lock: the write, at once where the pool was read for it already."""
+def _told(early: Json, order: Json) -> Json:
+    """What became of the write that was made when the growth was begun."""
+    if early["ok"]:
+        sent = {"target": early["target"], "granted": order["add"], "short": []}
+        return {"ok": True, "tokens": [early["token"]], "hurry": early["hurry"], **sent}
+    return {name: value for name, value in early.items() if name not in ("target", "at")}
+
+
+def _wish(order: Json, locked: Json, early: Json | None) -> Json:
+    """For `ask_azure`; an early write whose answer was none may have gone through."""
     wish = {**_bare(order), "phantom": locked.get("phantom", 0)}
-    if locked.get("at_once") and order.get("room") and not locked["others"]:
-        asked = yield from _round(context, wish, order["room"])
-        if asked["ok"] or asked["kind"] not in AGAIN:
-            return asked
-        yield from pause(context, max(1.0, asked.get("retry_after") or 0.0))
-        wish = {**wish, "rounds": 1, **{name: asked[name] for name in _SENT if name in asked}}
-    written: Json = yield context.call_sub_orchestrator("ask_azure", wish)
-    return written
+    if early is None:
+        return wish
+    return {**wish, "rounds": 1, "target": early["target"], "granted": order["add"], "short": []}
 
 
 def _replan(order: Json, why: str) -> Json:
@@ -95,8 +106,8 @@ def _replan(order: Json, why: str) -> Json:
 
 
 def _entered(context: Orchestration, order: Json) -> Steps[Json]:
-    """The pool's lock, once the request budget allows a write. Whoever planned has mostly seen to both (`drawn`: how
-    long to wait, `locked`: the ledger's answer), so that nothing has to be asked on the way to Azure."""
+    """The pool's lock, once the request budget allows a write. Whoever began the growth has seen to both already
+    (`drawn`: how long to wait, `locked`: the ledger's answer), see `functions.preparing`."""
     given = order.get("locked")
     if given and order["drawn"]:
         yield from unlock(context, order)
@@ -104,7 +115,7 @@ def _entered(context: Orchestration, order: Json) -> Steps[Json]:
     yield from _paid(context, order)
     if given and until(context, given["until"]) > LOCK_SECONDS / 2:
         told = {name: given.get(name, 0) for name in ("others", "phantom")}
-        return {"granted": True, **told, "growth": {"stage": INTENDED}, "at_once": True}
+        return {"granted": True, **told, "growth": {"stage": INTENDED}}
     return (yield from lock(context, order))
 
 
@@ -147,17 +158,15 @@ def ask_azure(context: Orchestration) -> Steps[Json]:
     return {}
 
 
-def _round(context: Orchestration, order: Json, room: Json | None = None) -> Steps[Json]:
-    """Read, unless that was done, and write once. A refusal carries the target, once there was one: Azure may have
-    taken it all the same.
+def _round(context: Orchestration, order: Json) -> Steps[Json]:
+    """Read and write once. A refusal carries the target, once there was one: Azure may have taken it all the same.
 
     While Azure is at work, capacity without an instance may belong to another growth, or to an administrator's. When it
     is not, it belongs to nobody: asked for again with what is wanted now, it would be bought by mistake.
     """
     target = order.get("target")
     sent = {name: order[name] for name in _SENT if name in order}
-    if room is None:
-        room = yield from once(context, "read_pool", order)
+    room = yield from once(context, "read_pool", order)
     if room["ok"] and target is None and room["capacity"] > room["present"] and not room["busy"]:
         yield from _lowered(context, order)
         room = yield from once(context, "read_pool", order)

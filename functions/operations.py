@@ -41,7 +41,9 @@ def await_operation(context: Orchestration) -> Steps[Json]:
     failures = order.get("failures", 0)
     wait = max(ladder[min(polls, len(ladder) - 1)], order.get("wait") or first_wait(order["token"]))
     while effort < POLLS_PER_HISTORY:
-        yield from pause(context, wait)
+        if wait > 0:
+            yield from pause(context, wait)
+        asked_at = context.current_utc_datetime
         status = yield from once(context, "poll_operation", order)
         effort += 1 if status["ok"] else 2  # a refusal may be told to the request budget as well
         failures = 0 if status["ok"] else failures + 1
@@ -49,7 +51,8 @@ def await_operation(context: Orchestration) -> Steps[Json]:
             return _over(status)
         polls += 1
         asked_for = status["status"]["retry_after"] if status["ok"] else status.get("retry_after")
-        wait = max(ladder[min(polls, len(ladder) - 1)], asked_for or 0.0)
+        spent = (context.current_utc_datetime - asked_at).total_seconds() if ladder is IN_HURRY else 0.0
+        wait = max(ladder[min(polls, len(ladder) - 1)] - spent, asked_for or 0.0)
     if until(context, deadline) <= 0:
         return no("unfinished", "Azure has not ended the operation", done=False, code="OperationTimedOut", message="")
     context.continue_as_new({**order, "polls": polls, "deadline": deadline, "failures": failures, "wait": wait})

@@ -17,6 +17,7 @@ from bench.latency.queues import ControlQueues
 from local.durable.model import Draws, Latencies
 from local.timeline import VirtualTimeline
 from local.web import Handler, Request, Response
+from shared.adapters.kubernetes_access import CONNECTIONS
 
 OUTSIDE, WORKER = "outside", "worker"
 EPISODE, ACTIVITY, ENTITY, TIMER, START = "episodes", "activities", "entity calls", "timers", "starts"
@@ -42,6 +43,7 @@ class Meter(Draws):
         self._began: float | None = None
         self._spent = self._requests = 0.0
         self._factor = 1.0
+        self._pods_read = False
         self._place = WORKER
         self._asleep = {OUTSIDE, WORKER} if not model.warm else set()
         self.counts: Counter[str] = Counter()
@@ -56,6 +58,7 @@ class Meter(Draws):
         self.counts[kind] += 1
         self._place, self._factor = place, self._measured.replay_factor if kind == EPISODE else 1.0
         self._requests = self._wake(place) if place == OUTSIDE else 0.0
+        self._pods_read = False
         self._began = thread_time()
         try:
             yield
@@ -80,12 +83,20 @@ class Meter(Draws):
         response = answer()
         if self._began is not None:
             self._began += thread_time() - before
+        cost = self._shared(request, cost)
         self._requests += cost
         for listener in self.listeners:
             listener(kind, request, left, left + timedelta(seconds=cost))
         if kind == "arm write":
             self._requests += m.ARM_WRITE.draw(self._draw)
         return response
+
+    def _shared(self, request: Request, cost: float) -> float:
+        """Pods are read many at a time by one step: the first in its own time, each further one in its share."""
+        if request.method != "GET" or "/pods/" not in request.path:
+            return cost
+        first, self._pods_read = not self._pods_read, True
+        return cost if first else cost / CONNECTIONS
 
     def _wake(self, place: str) -> float:
         """Seconds until an instance runs, when none does."""
@@ -193,7 +204,7 @@ class Door:
             return (
                 ("arm read", m.ARM_READ.draw(self._source)) if reads else ("arm write", m.ARM_WRITE.draw(self._source))
             )
-        if self._kind == "blobs":
-            return "blob", m.BLOB.draw(self._source)
+        if self._kind != "kubernetes":
+            return self._kind, {"blobs": m.BLOB, "durable client": m.CLIENT}[self._kind].draw(self._source)
         paged = reads and "limit" in request.query
         return "kubernetes", (m.KUBERNETES_PAGE if paged else m.KUBERNETES).draw(self._source)

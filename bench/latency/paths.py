@@ -68,7 +68,7 @@ def event(model: m.Model, measured: metering.Measured, seed: int, pods: int) -> 
     watch = _Watch(world, _grows(SPOT))
     world.submit(pods)
     _reach(world, lambda: bool(world.delivered), "an event")
-    begun, before = world.delivered[0], Counter[str]()
+    begun, before = world.delivered[0], world.counted[0]
     _reach(world, lambda: watch.seen, "a request")
     assert watch.left is not None
     return [Sample(event_path(pods), (watch.left - begun).total_seconds(), watch.hops - before)]
@@ -77,6 +77,7 @@ def event(model: m.Model, measured: metering.Measured, seed: int, pods: int) -> 
 def fallback(model: m.Model, measured: metering.Measured, seed: int) -> list[Sample]:
     """Azure accepts Spot nodes, and fails to allocate them some seconds later; on-demand ones are accepted."""
     world = World(model, measured, seed)
+    world.settle()
     world.stand_ins.arm.faults.add(Fault("scale_set.update", SPOT, "AllocationFailed", stage="async"))
     world.submit(10)
     operations = world.stand_ins.arm.cloud.operations.by_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -13,8 +14,11 @@ from bench.latency import model as m
 from exporter.envelope import eviction_notice
 from exporter.node_agent import Machine as VirtualMachine
 from exporter.node_agent import NodeAgent
+from functions.world import World as FunctionsWorld
 from local.arm.machines import Machine
 from local.arm.settings import ArmLatencies, Quirks
+from local.durable.client_binding import InProcessSession
+from local.function_runner import InlineRunner
 from local.functions_host import HostOptions
 from local.kube.controllers.timing import Timing
 from local.machines import BootTimes
@@ -23,6 +27,9 @@ from local.system.services import Doors, InProcess
 from local.system.stand_ins import Behaviour
 from local.system.virtual import VirtualSystem
 from local.web import Handler
+from shared.model import Snapshot
+from shared.names import snapshot_container
+from shared.wire.snapshot_codec import encode
 
 CLUSTER, SPOT, REGULAR = "bench", "cpu-spot", "cpu-regular"
 POOLS = f"""
@@ -30,9 +37,9 @@ cluster: {CLUSTER}
 mode: act
 azure: {{subscription: 00000000-0000-0000-0000-000000000000, resource_group: sluice, location: westeurope}}
 pools:
-  - {{name: {SPOT}, sku: Standard_D16s_v5, shape: {{cpu: 16, memory: 64Gi}}, priority: Spot, price: 0.2, max: 100,
+  - {{name: {SPOT}, sku: Standard_D16s_v5, shape: {{cpu: 16, memory: 64Gi}}, priority: Spot, price: 0.2, max: 300,
      fallback: [{REGULAR}]}}
-  - {{name: {REGULAR}, sku: Standard_D16s_v5, shape: {{cpu: 16, memory: 64Gi}}, price: 0.9, max: 100}}
+  - {{name: {REGULAR}, sku: Standard_D16s_v5, shape: {{cpu: 16, memory: 64Gi}}, price: 0.9, max: 300}}
 """
 SETTLED = timedelta(seconds=100)
 
@@ -45,6 +52,8 @@ class World(VirtualSystem):
         self._meter: metering.Meter | None = None
         self.delivered: list[datetime] = []
         """When the topic handed events to `ingest`."""
+        self.counted: list[Counter[str]] = []
+        """What had happened until then."""
         behaviour = Behaviour(
             arm=ArmLatencies(retry_after=model.retry_after),
             quirks=Quirks.drawn(seed),
@@ -53,8 +62,10 @@ class World(VirtualSystem):
         )
         super().__init__(POOLS, seed=seed, behaviour=behaviour)
         self._wrap_functions()
+        client = metering.Door(self.host, self.meter, "durable client", stream(seed, "bench client", model.name))
+        self.host._runner = InlineRunner(InProcessSession(client))
         self._agents: list[NodeAgent] = []
-        self._topic = InProcess(self._doors("node agent", self.stand_ins.cluster), self.timeline).publisher()
+        self._topic = InProcess(self._doors("node agent"), self.timeline).publisher()
         self.stand_ins.arm.machines.subscribe(on_preempt_notice=self._announced)
 
     @property
@@ -66,7 +77,9 @@ class World(VirtualSystem):
         return self._meter
 
     def settle(self) -> None:
-        """Let enough time pass for all queues to be idle, and for instances that nobody keeps ready to be gone."""
+        """A sweep, after which the worker knows its pools file; then enough time for all queues to be idle, and for
+        instances that nobody keeps ready to be gone."""
+        self.host.run_timer("maintenance")
         self.run_for(SETTLED)
         self.meter.fall_asleep()
 
@@ -88,8 +101,8 @@ class World(VirtualSystem):
 
     # The inside
 
-    def _doors(self, who: str, cluster: Handler) -> Doors:
-        doors = super()._doors(who, cluster)  # type: ignore[arg-type]  # any handler will do
+    def _doors(self, who: str) -> Doors:
+        doors = super()._doors(who)
         if who != "functions":
             return doors
         source = stream(self._seed, "bench requests", self._model.name)
@@ -128,6 +141,7 @@ class World(VirtualSystem):
     def _noting(self, function: Callable[..., Any]) -> Callable[..., Any]:
         async def noted(**named: Any) -> Any:  # noqa: ANN401 - whatever it takes and gives
             self.delivered.append(self.timeline.now())
+            self.counted.append(self.meter.counts.copy())
             return await function(**named)
 
         return noted
@@ -151,6 +165,14 @@ class World(VirtualSystem):
         agent = NodeAgent(lambda _: document, self._topic, vm, build)
         self._agents.append(agent)
         self.timeline.call_later(wait, lambda: agent.poll(self.timeline.now()))
+
+
+def _store_only(world: FunctionsWorld, name: str, snapshot: Snapshot) -> None:
+    """`ingest` runs in a scale group of its own: the worker finds nothing of what it had at hand."""
+    world.store.put(snapshot_container(snapshot.cluster), name, encode(snapshot))
+
+
+FunctionsWorld.put_snapshot = _store_only  # type: ignore[method-assign]
 
 
 def _pod(name: str, requests: dict[str, str]) -> dict[str, Any]:

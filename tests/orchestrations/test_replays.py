@@ -42,7 +42,6 @@ def test_every_kind_of_saga_was_there(busy: Stage) -> None:
     names = {view.name for view in busy.host.instances()}
     assert names >= {
         "admit",
-        "plan_capacity",
         "grow_pool",
         "undo_growth",
         "await_operation",
