@@ -6,7 +6,7 @@ from datetime import datetime
 
 import orjson
 
-from local.arm.state import AgentPool, Disk, Json, ManagedCluster, Nic, ScaleSet, Vm
+from local.arm.state import Address, AgentPool, Disk, Json, ManagedCluster, Nic, ScaleSet, Vm
 
 _DISPLAY = {"Creating": "creating", "Succeeded": "succeeded", "Deleting": "deleting", "Updating": "updating"}
 
@@ -88,6 +88,15 @@ def nic_json(nic: Nic) -> Json:
     if nic.held_by:
         properties["virtualMachine"] = {"id": nic.held_by}
     return {"id": nic.id, "name": nic.name, "location": nic.location, "tags": nic.tags, "properties": properties}
+
+
+def address_json(address: Address) -> Json:
+    """A public IP address."""
+    properties: Json = {"provisioningState": "Succeeded"}
+    if address.held_by:
+        properties["ipConfiguration"] = {"id": address.held_by}
+    base = {"id": address.id, "name": address.name, "location": address.location, "tags": address.tags}
+    return {**base, "properties": properties}
 
 
 def disk_json(disk: Disk) -> Json:

@@ -12,7 +12,7 @@ from local.arm.routing import Call, Route, Target, paged, parse_path
 from local.arm.scale_sets import ScaleSets
 from local.arm.settings import ArmLatencies, Quirks
 from local.arm.state import Attached, Disk, Vm
-from local.arm.things import Disks, NetworkInterfaces
+from local.arm.things import Addresses, Disks, NetworkInterfaces
 from local.arm.trouble import GROWTHS, ArmTrouble
 from local.arm.truth import Truth
 from local.arm.virtual_machines import VirtualMachines
@@ -26,6 +26,7 @@ _COMPUTE = "microsoft.compute"
 _SETS = f"{_COMPUTE}/virtualmachinescalesets"
 _VMS = f"{_COMPUTE}/virtualmachines"
 _NICS = "microsoft.network/networkinterfaces"
+_IPS = "microsoft.network/publicipaddresses"
 _DISKS = f"{_COMPUTE}/disks"
 _AKS = "microsoft.containerservice"
 _AGENTS = f"{_AKS}/managedclusters/*/agentpools"
@@ -173,6 +174,7 @@ class ArmStandIn:
 
     def _routing_table(self) -> dict[str, Route]:
         agents, sets, vms = self._agents, self._sets, VirtualMachines(self.cloud, self.machines)
+        addresses = Addresses(self.cloud)
         nics, disks, operations = NetworkInterfaces(self.cloud), Disks(self.cloud), self.cloud.operations
         children = f"{_SETS}/*/virtualmachines"
         return {
@@ -205,6 +207,9 @@ class ArmStandIn:
             f"GET {_NICS}/*": Route("nic.get", nics.get),
             f"PUT {_NICS}/*": Route("nic.create", nics.put),
             f"DELETE {_NICS}/*": Route("nic.delete", nics.delete),
+            f"GET {_IPS}": Route("ip.list", addresses.list_all),
+            f"PUT {_IPS}/*": Route("ip.create", addresses.put),
+            f"DELETE {_IPS}/*": Route("ip.delete", addresses.delete),
             f"GET {_DISKS}": Route("disk.list", disks.list_all),
             f"GET {_DISKS}/*": Route("disk.get", disks.get),
             f"PUT {_DISKS}/*": Route("disk.create", disks.put),

@@ -53,6 +53,17 @@ class Nic:
 
 
 @dataclass(slots=True)
+class Address:
+    """A public IP address. `held_by` is the id of the IP configuration, of a NIC for instance."""
+
+    id: str
+    name: str
+    location: str
+    tags: dict[str, str] = field(default_factory=dict)
+    held_by: str = ""
+
+
+@dataclass(slots=True)
 class Attached:
     """A data disk on a VM."""
 
@@ -199,6 +210,7 @@ class Group:
     vms: dict[str, Vm] = field(default_factory=dict)
     nics: dict[str, Nic] = field(default_factory=dict)
     disks: dict[str, Disk] = field(default_factory=dict)
+    addresses: dict[str, Address] = field(default_factory=dict)
     clusters: dict[str, ManagedCluster] = field(default_factory=dict)
 
     def path(self, provider: str, *parts: str) -> str:

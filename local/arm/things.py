@@ -1,12 +1,12 @@
-"""NICs and disks as resources of their own: what a VM left behind, and what somebody brought."""
+"""NICs, disks and public IPs as resources of their own: what a VM left behind, and what somebody brought."""
 
 from __future__ import annotations
 
 from local.arm.cloud import Cloud
 from local.arm.errors import ArmError, not_found
-from local.arm.rendering import disk_json, nic_json
+from local.arm.rendering import address_json, disk_json, nic_json
 from local.arm.routing import Call, paged
-from local.arm.state import Disk, Group, Nic
+from local.arm.state import Address, Disk, Group, Nic
 from local.web import Response
 
 
@@ -100,6 +100,45 @@ class Disks:
         disk.deleted_at = self._cloud.timeline.now()
         del self._group(call).disks[call.name.lower()]
         self._cloud.truth.tell("disk gone", disk)
+        return Response(200)
+
+    def _group(self, call: Call) -> Group:
+        return self._cloud.estate.group(call.target.subscription, call.target.group)
+
+
+class Addresses:
+    """Microsoft.Network/publicIPAddresses: those that were put here; none comes with a VM."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+
+    def list_all(self, call: Call) -> Response:
+        """GET all of a group."""
+        found = [address_json(address) for address in self._group(call).addresses.values()]
+        return paged(call, found, self._cloud.page_size)
+
+    def put(self, call: Call) -> Response:
+        """PUT; `properties.ipConfiguration.id` says what holds it."""
+        group, body = self._group(call), call.body()
+        path = group.path("Microsoft.Network/publicIPAddresses", call.name)
+        there = group.addresses.get(call.name.lower())
+        address = there or Address(path, call.name, str(body.get("location", "")))
+        address.tags = dict(body.get("tags") or {})
+        address.held_by = str(((body.get("properties") or {}).get("ipConfiguration") or {}).get("id", ""))
+        group.addresses[call.name.lower()] = address
+        return Response.of_json(200 if there else 201, address_json(address))
+
+    def delete(self, call: Call) -> Response:
+        """DELETE; refused while something holds it."""
+        address = self._group(call).addresses.get(call.name.lower())
+        if address is None:
+            return Response(204)
+        if address.held_by:
+            held = (
+                f"Public IP address {address.name} can not be deleted since it is still allocated to {address.held_by}."
+            )
+            raise ArmError(400, "PublicIPAddressCannotBeDeleted", held)
+        del self._group(call).addresses[call.name.lower()]
         return Response(200)
 
     def _group(self, call: Call) -> Group:

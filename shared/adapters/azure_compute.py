@@ -17,7 +17,7 @@ from shared.adapters import azure_parsing as parsing
 from shared.adapters.azure_access import RawArm, client_options
 from shared.adapters.azure_errors import translated
 from shared.adapters.azure_polling import OneShotPolling
-from shared.adapters.errors import NotFound, Rejected, StaleWrite
+from shared.adapters.errors import NotFound, Refused, Rejected, StaleWrite
 from shared.adapters.operation_tokens import pack, unpack
 from shared.adapters.protocols import Instance, Json, Leftover, OperationStatus, ScaleSet
 from shared.model import AzureScope, Pool, PoolKind, Usage
@@ -189,11 +189,19 @@ class AzureCompute:
         found: list[Leftover] = []
         for group, members in _by_group(pools, self._scope).items():
             providers = f"{self._group(group)}/providers"
-            for kind, path, version in (
+            kinds = [
                 ("nic", "Microsoft.Network/networkInterfaces", parsing.NETWORK_API),
                 ("disk", "Microsoft.Compute/disks", DISK_API),
-            ):
-                bodies = self._list(f"{providers}/{path}", version, f"listing {kind}s of {group}")
+            ]
+            if any(pool.kind is PoolKind.VM for pool in members):  # scale sets take theirs along
+                kinds.append(("ip", "Microsoft.Network/publicIPAddresses", parsing.NETWORK_API))
+            for kind, path, version in kinds:
+                try:
+                    bodies = self._list(f"{providers}/{path}", version, f"listing {kind}s of {group}")
+                except Refused:
+                    if kind != "ip":
+                        raise
+                    continue  # a role from before public IPs were cleared up: all else still goes
                 candidates = (parsing.leftover_of(body, kind, members) for body in bodies)
                 found.extend(leftover for leftover in candidates if leftover is not None)
         return found
@@ -203,13 +211,13 @@ class AzureCompute:
         doing = f"deleting {leftover.kind} {leftover.resource_id.rsplit('/', 1)[-1]}"
         if leftover.attached:
             raise StaleWrite(f"{doing}: attached to {leftover.attached}", code="Attached", status=409)
-        version = parsing.NETWORK_API if leftover.kind == "nic" else DISK_API
+        version = DISK_API if leftover.kind == "disk" else parsing.NETWORK_API
         try:
             self._send("DELETE", self._endpoint + leftover.resource_id, {"api-version": version}, doing)
         except NotFound:
             return
         except Rejected as error:
-            if error.code in {"NicInUse", "OperationNotAllowed"}:
+            if error.code in {"NicInUse", "OperationNotAllowed", "PublicIPAddressCannotBeDeleted"}:
                 raise StaleWrite(error.message, code=error.code, status=error.status) from error
             raise
 

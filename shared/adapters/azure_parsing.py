@@ -89,18 +89,30 @@ def belongs(body: Json, pool: Pool) -> bool:
 
 
 def leftover_of(body: Json, kind: str, pools: Iterable[Pool]) -> Leftover | None:
-    """A NIC, OS disk or data disk that these pools' VMs were made with; None for anything else, above all for whatever
-    holds somebody's data: a data disk must bear the tag of the operation that made it with its VM, and none of CSI."""
+    """A NIC, OS disk, data disk or public IP that these pools' VMs were made with; None for anything else, above all
+    for whatever holds somebody's data: a data disk must bear the tag of the operation that made it with its VM, and
+    none of CSI. A public IP must bear it too: people write addresses down."""
     tags: Mapping[str, str] = body.get("tags") or {}
     properties = body.get("properties", {})
     if any(name.startswith(_CSI_TAG) for name in tags):
         return None
-    if kind == "disk" and not properties.get("osType") and not (tags.get(OPERATION_TAG) and tags.get(CLUSTER_TAG)):
+    by_tag_alone = kind == "ip" or (kind == "disk" and not properties.get("osType"))
+    if by_tag_alone and not (tags.get(OPERATION_TAG) and tags.get(CLUSTER_TAG)):
         return None
     if not any(_made_for(str(body["name"]), tags, pool) for pool in pools):
         return None
-    holder = _disk_holder(body) if kind == "disk" else (properties.get("virtualMachine") or {}).get("id")
-    return Leftover(str(body["id"]), kind, str(holder or ""), _time(properties.get("timeCreated")), tags)
+    holder = _HOLDERS[kind](body)
+    return Leftover(str(body["id"]), kind, holder, _time(properties.get("timeCreated")), tags)
+
+
+def _nic_holder(body: Json) -> str:
+    return str((body.get("properties", {}).get("virtualMachine") or {}).get("id") or "")
+
+
+def _ip_holder(body: Json) -> str:
+    properties = body.get("properties", {})
+    held = (properties.get(name) or {} for name in ("ipConfiguration", "natGateway"))
+    return next((str(each["id"]) for each in held if each.get("id")), "")
 
 
 def _disk_holder(body: Json) -> str:
@@ -108,6 +120,9 @@ def _disk_holder(body: Json) -> str:
     holders = [body.get("managedBy"), *(body.get("managedByExtended") or ())]
     state = str(body.get("properties", {}).get("diskState") or "Unattached")
     return next((str(holder) for holder in holders if holder), "" if state == "Unattached" else f"diskState {state}")
+
+
+_HOLDERS = {"nic": _nic_holder, "disk": _disk_holder, "ip": _ip_holder}
 
 
 def vm_body(pool: Pool, name: str, zone: str, tags: Mapping[str, str], template: Json) -> Json:
@@ -152,6 +167,7 @@ def _force_deletion(properties: Json, name: str, tags: Mapping[str, str]) -> Non
         for address in inner.get("ipConfigurations") or ():
             public = address.get("properties", {}).get("publicIPAddressConfiguration")
             if public:
+                public["tags"] = {**(public.get("tags") or {}), **tags}
                 public.setdefault("properties", {})["deleteOption"] = "Delete"
 
 

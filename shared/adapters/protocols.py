@@ -80,10 +80,10 @@ class OperationStatus:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A NIC or disk that belongs to a pool's VMs by tag or name; `attached` names the VM that holds it, or ""."""
+    """A NIC, disk or public IP that belongs to a pool's VMs by tag or name; `attached` names what holds it, or ""."""
 
     resource_id: str
-    kind: str  # "nic" | "disk"
+    kind: str  # "nic" | "disk" | "ip"
     attached: str
     created_at: datetime | None
     tags: Mapping[str, str]
@@ -140,15 +140,15 @@ class Compute(Protocol):
         ...
 
     def leftovers(self, pools: Sequence[Pool]) -> list[Leftover]:
-        """NICs, OS disks and data disks that these pools' VMs were made with (by our tags, or by the names of our scale
-        sets; data disks by the tag of the operation alone), with what holds them.
+        """NICs, OS disks, data disks and public IPs that these pools' VMs were made with (by our tags, or by the names
+        of our scale sets; the latter two by the tag of the operation alone), with what holds them.
 
         A persistent volume's disk never appears here.
         """
         ...
 
     def delete_leftover(self, leftover: Leftover) -> None:
-        """Delete an unattached NIC or OS disk. Gone already is success. Raises StaleWrite when it is attached."""
+        """Delete what nothing holds. Gone already is success. Raises StaleWrite when it is attached."""
         ...
 
 

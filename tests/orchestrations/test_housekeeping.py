@@ -12,7 +12,7 @@ from functions import housekeeping
 from local.arm.faults import Fault
 from local.web import Request
 from shared.names import plan_container, snapshot_container
-from tests.orchestrations.stage import Stage
+from tests.orchestrations.stage import POOLS, Stage
 
 GROUP = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/nodes/providers"
 OURS = {"sluice-cluster": "training", "sluice-pool": "spot", "sluice-operation": "0a1b2c3d4e"}
@@ -79,6 +79,23 @@ def test_a_data_disk_goes_only_when_it_was_made_with_a_vm_of_ours() -> None:
     disk(stage, "no-operation", {name: value for name, value in OURS.items() if name != "sluice-operation"})
     stage.run(3 * HALF_HOUR)
     assert there(stage) == {"no-operation"}
+
+
+def address(stage: Stage, name: str, tags: dict[str, str], holder: str = "") -> None:
+    held = {"ipConfiguration": {"id": holder}} if holder else {}
+    put(stage, f"Microsoft.Network/publicIPAddresses/{name}", tags, **held)
+
+
+def test_a_public_ip_goes_only_when_it_was_made_with_a_vm_of_ours_and_nothing_holds_it() -> None:
+    solo = "  - {name: solo, kind: vm, sku: Standard_D4s_v5, max: 2, price: 1, template: vm.json}\nscale_down"
+    stage = Stage(POOLS.replace("scale_down", solo), timers=True)
+    ours = {**OURS, "sluice-pool": "solo"}
+    address(stage, "lost", ours)
+    address(stage, "held", ours, "/subscriptions/s/nic/ipConfigurations/a")
+    address(stage, "no-operation", {name: value for name, value in ours.items() if name != "sluice-operation"})
+    stage.run(3 * HALF_HOUR)
+    group = stage.stand.arm.cloud.estate.group(GROUP.split("/")[2], "nodes")
+    assert sorted(group.addresses) == ["held", "no-operation"]
 
 
 def test_what_azure_will_not_delete_keeps_nothing_else_from_going() -> None:
