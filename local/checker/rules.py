@@ -13,6 +13,7 @@ from local.checker.evidence import AzureEvidence, Evidence
 from local.checker.notebook import some
 from local.checker.refused import shut_pools
 from local.checker.servable import fits
+from local.checker.together import served_in_part
 from local.kube.kinds import POD
 from local.kube.objects import is_finished
 
@@ -132,6 +133,11 @@ def events_are_handled(evidence: Evidence) -> Iterator[str]:
     yield from (f"{_at(evidence, evidence.now)} {words}" for words in evidence.events)
 
 
+def gangs_start_together(evidence: Evidence) -> Iterator[str]:
+    """No gang keeps nodes that it could not start with."""
+    yield from (f"{_at(evidence, evidence.now)} {words}" for words in served_in_part(evidence))
+
+
 def nobody_waits_in_vain(evidence: Evidence) -> Iterator[str]:
     """No pod is pending at the end that an empty node of some pool with room left could take, unless Azure has said
     within a day that the pool's size is not to be had."""
@@ -171,6 +177,7 @@ RULES: tuple[Rule, ...] = (
     nothing_left_over,
     everything_ended,
     events_are_handled,
+    gangs_start_together,
     no_node_is_left_over,
     nobody_waits_in_vain,
 )

@@ -1,0 +1,53 @@
+"""No gang is served in part for long: what came of it is completed, or given back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import timedelta
+
+from local.checker.evidence import Evidence, attends
+from local.kube.kinds import POD
+from local.kube.objects import controller_of, is_finished
+from local.kube.store import Stored
+
+GANG, MINIMUM = "sluice.io/gang", "sluice.io/gang-min-member"
+GIVEN_BACK_WITHIN = timedelta(minutes=30)
+"""A hold for the fallback of 5 minutes, a drain of 15, and two sweeps, as the pools file has them by default."""
+
+
+def served_in_part(evidence: Evidence) -> Iterator[str]:
+    """Nodes that were bought for a gang, hold nothing but members of it, and that it could not start with.
+
+    Members that nobody would make anew cannot be moved, and nodes that stood before are not given back.
+    """
+    for name, members in sorted(_gangs(evidence).items()):
+        bound = [pod for pod in members if pod.spec.get("nodeName")]
+        least = max(int(pod.annotations.get(MINIMUM, 1)) for pod in members)
+        if not 0 < len(bound) < least or any(is_finished(pod) for pod in members):
+            continue
+        nodes = sorted({str(pod.spec["nodeName"]) for pod in bound if _waits_in_vain(evidence, pod, members)})
+        if nodes:
+            yield f"gang-in-part: {'/'.join(name)} has {len(bound)} of {least}, and keeps {', '.join(nodes[:5])}"
+
+
+def _gangs(evidence: Evidence) -> dict[tuple[str, str], list[Stored]]:
+    found: dict[tuple[str, str], list[Stored]] = defaultdict(list)
+    for pod in evidence.store.all(POD):
+        if name := pod.annotations.get(GANG):
+            found[pod.namespace, name].append(pod)
+    return found
+
+
+def _waits_in_vain(evidence: Evidence, pod: Stored, members: list[Stored]) -> bool:
+    record = evidence.cluster.pods[pod.uid]
+    long_ago = record.scheduled is not None and evidence.now - record.scheduled > GIVEN_BACK_WITHIN
+    return long_ago and controller_of(pod) is not None and _was_bought_for(evidence, str(pod.spec["nodeName"]), members)
+
+
+def _was_bought_for(evidence: Evidence, node: str, members: list[Stored]) -> bool:
+    begun = min(evidence.cluster.pods[pod.uid].created for pod in members)
+    vms = [vm for vm in evidence.arm.live_vms() if vm.computer_name.lower() == node and vm.created_at >= begun]
+    uids = {pod.uid for pod in members}
+    others = [pod for pod in evidence.store.pods_on(node) if pod.uid not in uids and not attends(pod.metadata)]
+    return bool(vms) and not others
