@@ -20,9 +20,11 @@ from local.arm.pools import vm_template
 from local.checker.evidence import Evidence
 from local.checker.rules import (
     check,
+    gangs_start_together,
     nobody_waits_in_vain,
     nodes_without_vm,
 )
+from local.checker.together import GIVEN_BACK_WITHIN
 from local.durable.model import Instance
 from local.durable.replay import ReplayMismatch, replay_prefixes
 from local.functions_host import HostOptions
@@ -87,7 +89,7 @@ class Run:
         self._crashes = Crashes(self.system.timeline, world.crashes, self.probes)
         self.begun = self.system.timeline.now()
         self._checked = self.begun
-        self._calm = False
+        self._calm, self._calm_since = False, self.begun
         self._templates()
         self._deallocate()
         self.volumes = Volumes(self.system, world.volumes, world.detach, stream(world.seed, "volumes"), self.probes)
@@ -224,7 +226,7 @@ class Run:
     def _calm_down(self) -> None:
         """Every fault ends, and whoever held something lets go."""
         stand_ins = self.system.stand_ins
-        self._calm = True
+        self._calm, self._calm_since = True, self.system.timeline.now()
         stand_ins.calm()
         for fault in self._armed:
             stand_ins.arm.faults.remove(fault)
@@ -286,6 +288,8 @@ class Run:
             stand_ins.disturbed()
         stand_ins.watch.step(stand_ins.last_trouble())
         self._note(*stand_ins.watch.violations)
+        if self._calm and self._checked - self._calm_since > GIVEN_BACK_WITHIN:
+            self._note(*gangs_start_together(self._evidence()))
 
     def _judge(self) -> None:
         system = self.system

@@ -129,6 +129,12 @@ class Work:
         name, pods = self._name("gang"), self._draw.randint(2, 4)
         cpu, seconds = self._cpu(), self._draw.uniform(100.0, 500.0)
         annotations = {"sluice.io/gang": name, "sluice.io/gang-min-member": str(pods)}
+        if self._draw.random() < 0.5:  # a Job makes its members anew, so that what it has can be given back
+            template = self._template(name, cpu, annotations | {RUN: f"{seconds:.0f}"})
+            template["spec"]["restartPolicy"] = "Never"
+            spec = {"parallelism": pods, "completions": pods, "template": template, "ttlSecondsAfterFinished": 60}
+            yield Deed(at, "create", JOBS, {"metadata": {"name": name}, "spec": spec})
+            return
         for number in range(pods):
             yield Deed(at, "create", PODS, self._pod(f"{name}-{number}", cpu, seconds, annotations=annotations))
 
