@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.seed is not None:
-        return show(arguments.seed, trace=arguments.trace)
+        return _play_one(arguments)
     first = secrets.randbelow(FRESH) if arguments.first is None else arguments.first
     seeds, jobs = arguments.seeds, max(arguments.jobs, 1)
     if arguments.mutant is not None:
@@ -50,6 +50,13 @@ def _run(arguments: argparse.Namespace) -> int:
     told = f" and {len(cases)} cases" if cases else ""
     sys.stdout.write(f"{seeds} worlds from seed {first}{told} on {jobs} processes\n")
     return Campaign([*cases, *range(first, first + seeds)], jobs, stop=arguments.stop).run()
+
+
+def _play_one(arguments: argparse.Namespace) -> int:
+    if arguments.mutant is None:
+        return show(arguments.seed, trace=arguments.trace)
+    trace = ["--trace"] if arguments.trace else []
+    return run_mutant(arguments.mutant, ["--seed", str(arguments.seed), *trace])
 
 
 def _parser() -> argparse.ArgumentParser:
