@@ -15,12 +15,12 @@ from datetime import timedelta
 from functions.deletion import begin_deletion
 from functions.durable import Json, Orchestration, Registry, Steps
 from functions.outcomes import LATER, REJECTED, STALE, THROTTLED, no, tell
-from functions.pools import GOING, useless
+from functions.pools import GOING, allowed_of, useless
 from functions.waiting import LOCK_SECONDS, finished, ledger, lock, once, pause, unlock, until
 from functions.world import World, may_grow
 from shared.adapters.protocols import Compute, Instance, ScaleSet
 from shared.model import Pool
-from shared.state.failures import FULL, POOL_BUSY, POOL_UNFIT
+from shared.state.failures import POOL_BUSY, POOL_UNFIT
 from shared.state.ledger import stamp
 
 PATIENCE = timedelta(minutes=5)  # our own operations take one to four minutes
@@ -106,6 +106,8 @@ def _written(context: Orchestration, order: Json, room: Json) -> Steps[tuple[Jso
         return order, (yield from _ended(context, order, refused))
     if room["ours"]:
         return order, (yield from _ended(context, order, SENT))
+    if room["short"]:
+        yield from ledger(context, order, "remember_failure", failures=room["short"])
     order = {**order, "tried": {"etag": room["etag"], "target": room["target"]}}
     written = yield from once(context, "write_capacity", order, target=room["target"], etag=room["etag"])
     if not written["ok"] and written["kind"] in AGAIN and not _out_of_patience(context, order, written):
@@ -117,7 +119,9 @@ def _written(context: Orchestration, order: Json, room: Json) -> Steps[tuple[Jso
         refused = _refused(written.get("code") or written["kind"], written, sent=False)
         return order, (yield from _ended(context, order, refused))
     yield from unlock(context, order)
-    ended = yield from finished(context, order, written["token"])
+    waiting = {name: order[name] for name in ("cluster", "pool", "budget")}
+    waiting |= {"token": written["token"], "hurry": written["hurry"]}
+    ended: Json = yield context.call_sub_orchestrator("await_operation", waiting)
     operation = {**SENT, "ok": ended["ok"], "code": ended["code"], "message": ended["message"]}
     return order, (yield from _ended(context, order, operation, locked=False))
 
@@ -148,7 +152,8 @@ def _refused(code: str, answer: Json, *, sent: bool) -> Json:
 
 
 def read_agent_pool(world: World, order: Json) -> Json:
-    """{"etag", "target", "ours"}: the count to ask for, which is the machines that stand and `add` more.
+    """{"etag", "target", "ours", "short"}: the count to ask for, which is the machines that stand and `add` more, or as
+    many of them as maximum and quotas allow; `short` is then what to remember.
 
     `tried` {etag, target}: an earlier write whose answer was no clear one; where the pool has been changed to that
     count since, it was `ours`. Otherwise a refusal, with `busy` where AKS is at work on the pool.
@@ -162,12 +167,12 @@ def read_agent_pool(world: World, order: Json) -> Json:
     if refusal := refusal_of(pool, found):
         return refusal
     if tried and found.etag != tried["etag"] and found.capacity == tried["target"]:
-        return {"etag": found.etag, "target": found.capacity, "ours": True}
+        return {"etag": found.etag, "target": found.capacity, "ours": True, "short": []}
     standing = sum(each.provisioning_state != GOING for each in compute.instances(pool))
-    target = min(standing + order["add"], pool.ceiling)
-    if target <= standing:
-        return no("full", f"pool {pool.name} is at its maximum of {pool.ceiling}", code=FULL)
-    return {"etag": found.etag, "target": target, "ours": False}
+    allowed = allowed_of(world, pool, None, standing, order)
+    if allowed["may_add"] <= 0:
+        return no("short", allowed["message"], code=allowed["code"])
+    return {"etag": found.etag, "target": standing + allowed["may_add"], "ours": False, "short": allowed["short"]}
 
 
 def refusal_of(pool: Pool, found: ScaleSet) -> Json:

@@ -53,7 +53,7 @@ def read_pool(world: World, order: Json) -> Json:
     owed = max(0, scale_set.capacity - order.get("phantom", 0))
     size = owed if scale_set.overprovisions and busy else max(owed, standing)
     found = {"capacity": scale_set.capacity, "etag": scale_set.etag, "present": len(instances), "size": size}
-    return {**found, "busy": busy, **_allowed(world, pool, scale_set, size, order)}
+    return {**found, "busy": busy, **allowed_of(world, pool, scale_set, size, order)}
 
 
 def write_capacity(world: World, order: Json) -> Json:
@@ -137,7 +137,7 @@ def is_busy(scale_set: ScaleSet, instances: list[Instance]) -> bool:
     return scale_set.changing or any(each.provisioning_state == CREATING for each in instances)
 
 
-def _allowed(world: World, pool: Pool, scale_set: ScaleSet | None, size: int, order: Json) -> Json:
+def allowed_of(world: World, pool: Pool, scale_set: ScaleSet | None, size: int, order: Json) -> Json:
     """How many of `add` VMs the pool's maximum, its placement group and the quotas let be asked for; what Azure would
     refuse is not asked for, but remembered, so that the rest is planned elsewhere at once."""
     add, now = order["add"], moment(order["now"])
@@ -227,7 +227,7 @@ def _create_vms(world: World, pool: Pool, order: Json) -> Json:
     present = compute.instances(pool)
     mine = sum(each.name in names for each in present)
     strangers = len(present) - mine
-    allowed = _allowed(world, pool, None, strangers, {**order, "add": order["add"] - mine})
+    allowed = allowed_of(world, pool, None, strangers, {**order, "add": order["add"] - mine})
     names = names[: mine + allowed["may_add"]]
     if not names:
         return no("short", allowed["message"], code=allowed["code"])

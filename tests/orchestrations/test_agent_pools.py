@@ -233,3 +233,12 @@ def test_an_evicted_spot_node_is_replaced_and_comes_back_by_nobodys_count() -> N
     scene.run(900)
     assert count(scene, "spot") == len(scene.stand.arm.truth.live_vms()) == scene.machines()["spot"]
     assert gone not in [node["metadata"]["name"] for node in scene.nodes()]
+
+
+def test_what_a_quota_does_not_allow_is_not_asked_for_and_bought_elsewhere() -> None:
+    scene = stage()
+    scene.stand.arm.cloud.quota.set_limit("lowPriorityCores", 8)
+    scene.submit(4, **SPOT)
+    scene.say(seconds=400)
+    assert scene.machines() == {"spot": 2, "regular": 2}
+    assert writes(scene) == [2, 2]
