@@ -10,7 +10,7 @@ from functions.waiting import attempt, ledger, once, report_throttling
 ROUNDS = 5  # plans per history
 _BEGUN = ("growths", "retirements", "recalls", "limit", "spare", "join_timeout")
 # By a planner to the ledger, when it gives the lead back.
-_TOLD = ("settled", "learnt", "judged", "failures", "gangs", "lease", "idle_waiting")
+_TOLD = ("settled", "learnt", "judged", "failures", "gangs", "returning", "lease", "idle_waiting")
 FIRST_LEASE = 180.0  # seconds; what a leader gets before it has read the pools file
 
 
@@ -43,6 +43,7 @@ def admit(context: Orchestration) -> Steps[Json]:
             judged=made.get("judged", {}),
             failures=made.get("failures", []),
             gangs=made.get("gangs", {}),
+            returning=made.get("returning", {}),
             idle_waiting=made.get("idle_waiting", False),
         )
         if released["state"] != "again":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -25,11 +26,12 @@ from shared.model import (
     NodeView,
     Plan,
     PodRef,
+    ReturnState,
     Snapshot,
     Supply,
 )
 from shared.nodes.starting import MOST_NOMINATED, Opening, openings
-from shared.planning import gang_holds
+from shared.planning import gang_holds, returning
 from shared.planning.devices import newly_failed
 from shared.planning.evicted import with_evictions
 from shared.planning.explaining import explain
@@ -39,7 +41,7 @@ from shared.planning.replacing import with_replacements
 from shared.planning.retirement import waits_for_pods
 from shared.state import arrivals
 from shared.state.bulk import unpack
-from shared.state.ledger import failure_entry, hold_entry, lesson_entry, moment, planning_ledger, stamp
+from shared.state.ledger import failure_entry, hold_entry, lesson_entry, moment, planning_ledger, return_entry, stamp
 from shared.state.purchases import REASON_LENGTH
 
 LATEST = "latest.json"
@@ -87,10 +89,13 @@ def make_plan(world: World, order: Json) -> Json:
         world.put_snapshot(name, fresh)
         snapshot, decided = _decided(world, fresh, config, ledger, now)
     decided, given = gang_holds.give_back(decided, snapshot, config, ledger, now)
+    decided, returns = _returned(world, decided, snapshot, config, ledger, now)
     opening = openings(snapshot, config, decided, may_grow, MOST_NOMINATED)
     if decided.deltas:
         decided = replace(decided, served=explain(decided, snapshot, config, ledger, now, STATUS_SERVED))
-    found = {"settled": settled, "snapshot": name, "idle_waiting": _some_wait(decided), "openings": len(opening)}
+    waits = _some_wait(decided) or any(state and state.nodes for state in returns.values())
+    found = {"settled": settled, "snapshot": name, "idle_waiting": waits, "openings": len(opening)}
+    found["returning"] = {pool: return_entry(state) if state else None for pool, state in returns.items()}
     found["learnt"] = _news(decided, view.get("learnt", {}))
     found["failures"] = [failure_entry(memory) for memory in newly_failed(snapshot, config, now)]
     found["judged"] = _judged(decided.judged) if view["bought"] else {}
@@ -151,6 +156,18 @@ def decide(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) ->
 def _acting(config: Config) -> frozenset[str]:
     """The pools in which what is planned is bought."""
     return frozenset(pool.name for pool in config.pools if may_grow(pool))
+
+
+def _returned(
+    world: World, decided: Plan, snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime
+) -> tuple[Plan, Mapping[str, ReturnState | None]]:
+    """The plan with the next step of a return to Spot, if there is any to be taken."""
+    there = {node.pool for node in snapshot.nodes}
+    if not returning.is_due(there, config, ledger, now):
+        return decided, {}
+    held = nodes_held(world.api(config.cluster)) or {}
+    ledger = replace(ledger, cooling={**ledger.cooling, **held})
+    return returning.with_returns(decided, snapshot, config, ledger, now)
 
 
 def _exchanged(world: World, decided: Plan, snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> Plan:

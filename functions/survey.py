@@ -19,6 +19,7 @@ from shared.adapters.errors import NotFound, Refused
 from shared.adapters.pod_groups import pod_groups_of
 from shared.adapters.protocols import ClusterApi, Instance, ScaleSet
 from shared.model import Config, Mode, Pool, PoolKind, Priority, Snapshot
+from shared.planning.returning import is_due
 from shared.provider_id import parse, pool_of
 from shared.reading.pods import is_pending_candidate, is_terminal, owner_kind
 from shared.reading.projection import project, storage_seen
@@ -27,7 +28,7 @@ from shared.reading.volumes import uses_claims
 from shared.state.bulk import unpack
 from shared.state.failures import NEVER_JOINED, POOL_UNFIT, failure_memory
 from shared.state.instances import key_of
-from shared.state.ledger import ARRIVING, failure_entry, moment, stamp
+from shared.state.ledger import ARRIVING, failure_entry, moment, planning_ledger, stamp
 
 PENDING_TOO_LONG = timedelta(seconds=60)  # the exporter's debounce and Event Grid's first retry are over by then
 SAGA_OVERDUE = timedelta(minutes=10)  # a retirement younger than this is not asked after
@@ -314,6 +315,11 @@ class Survey:
                 return f"pool {pool.name} {lack}"
         if self._idle_long_enough():
             return "nodes have been idle"
+        return self._could_be_cheaper()
+
+    def _could_be_cheaper(self) -> str:
+        if is_due(self.counts.keys(), self.config, planning_ledger(self.view), self.now):
+            return "on-demand nodes stand in for Spot"
         looks = self.config.scale_down.replace_saving > 0 and is_rare_sweep(self.now)
         return "cheaper nodes may do" if looks else ""
 

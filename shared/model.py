@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from operator import attrgetter
@@ -427,6 +427,7 @@ class ScaleDown:
     drain_timeout: float
     max_parallel_fraction: float
     replace_saving: float = 0.0
+    return_to_spot: bool = True
     completion_timeout: float = 86_400.0
     dead_after: float = 1200.0
 
@@ -587,6 +588,18 @@ class GangHold:
 
 
 @dataclass(frozen=True, slots=True)
+class ReturnState:
+    """How the return to a Spot pool stands: `batch` on-demand nodes may go in the `next` try, which comes not before
+    then; `pause` was the last one after a failure. Of a try under way: `since`, and the `nodes` that are to go."""
+
+    batch: int
+    pause: timedelta
+    next: datetime
+    since: datetime | None = None
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Ledger:
     """What the cluster's entity knows and a snapshot cannot show.
 
@@ -597,6 +610,7 @@ class Ledger:
     `waiting`: those of `retiring` that wait for pods to run to their end.
     `usages`: core quotas as lately read; what is not among them is not limited. `bought` {pool/instance: for whom},
     `vain` {class: its pause}. `gangs`: those that nodes were bought for, by `shared.planning.gang_holds.digest`.
+    `returning` {Spot pool: how the return to it stands}.
     """
 
     upcoming: tuple[Upcoming, ...] = ()
@@ -612,6 +626,7 @@ class Ledger:
     bought: Mapping[str, Purchase] = field(default_factory=dict)
     vain: Mapping[str, Vain] = field(default_factory=dict)
     gangs: Mapping[str, GangHold] = field(default_factory=dict)
+    returning: Mapping[str, ReturnState] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

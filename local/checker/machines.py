@@ -86,6 +86,7 @@ class Machines:
             return
         self._book.ours.add(vm.id.lower())
         self._book.machines[vm.computer_name.lower()] = vm
+        self._book.taken.discard(vm.computer_name.lower())
         self._standing[pool.name] += 1
         self._useful[pool.name] += 1
         self._look_at_minimum(pool)
@@ -149,6 +150,8 @@ class Machines:
         node = vm.computer_name.lower()
         if self._book.machines.get(node) is vm:
             del self._book.machines[node]
+            if vm.preempting:
+                self._book.taken.add(node)
 
     # Minimums
 

@@ -104,7 +104,7 @@ class Nodes:
                 if budget.allowed < 1:
                     book.note("against-budget", f"{name} was evicted, budget {budget.name} allows none")
         vm = book.machines.get(eviction.node)
-        if vm is not None and vm.preempting:
+        if eviction.node in book.taken or (vm is not None and vm.preempting):
             return
         if eviction.node in self.kept_by_others:
             book.note("cordoned-touched", f"{name} was evicted, an administrator had cordoned {eviction.node}")

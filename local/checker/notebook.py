@@ -27,6 +27,8 @@ class Notebook:
     violations: dict[str, None] = field(default_factory=dict)
     machines: dict[str, Vm] = field(default_factory=dict)
     """Our VMs that exist, by their node's name."""
+    taken: set[str] = field(default_factory=set)
+    """Names of nodes whose VM Azure took away, until another has the name."""
     ours: set[str] = field(default_factory=set)
     """Ids of all VMs that were ever ours, in lower case."""
 

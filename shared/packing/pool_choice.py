@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import isfinite
 
@@ -155,6 +155,11 @@ def _what(failure: FailureMemory, pool: Pool) -> str:
     if not (failure.sku or failure.pool or failure.priority) and failure.subscription:
         return f"all of {failure.location or f'subscription {failure.subscription}'}"
     return " ".join(part for part in (pool.sku or pool.name, pool.priority.value) if part)
+
+
+def refused(pool: Pool, failures: Sequence[FailureMemory], now: datetime) -> bool:
+    """Whether Azure is remembered to refuse every new node of the pool."""
+    return bool(_barred(replace(pool, mode=Mode.ACT), failures, now))
 
 
 def open_zones(pool: Pool, failures: Sequence[FailureMemory], now: datetime) -> list[str]:

@@ -34,7 +34,7 @@ def with_evictions(snapshot: Snapshot, config: Config, ledger: Ledger, now: date
     kinds = Counter(_kind(pools[node.pool], node) for node in going)
     until = now + timedelta(seconds=MEMORY)
     new = [
-        FailureMemory(sku, zone, Priority.SPOT, EVICTED_CODE, until, pool)
+        FailureMemory(sku, zone, Priority.SPOT, EVICTED_CODE, until, pool, since=now)
         for (sku, zone, pool), number in sorted(kinds.items())
         if number >= SEVERAL
     ]

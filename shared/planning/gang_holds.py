@@ -155,7 +155,7 @@ def _owner(node: NodeView, gangs: Mapping[str, GangHold], ledger: Ledger) -> str
     """The gang that the node came for, if it is nobody else's now; "" for any other node."""
     if node.evicting_at is not None or node.unschedulable or node.name in ledger.retiring:
         return ""
-    if any(bound.movability is Movability.BLOCKS for bound in node.bound):
+    if any(bound.movability in (Movability.BLOCKS, Movability.WAITS) for bound in node.bound):
         return ""
     held = {gang_name(bound.shape.gang) for bound in _moving(node)}
     fits = [name for name, hold in gangs.items() if node.pool in hold.pools and node.created_at >= hold.asked]

@@ -46,7 +46,7 @@ _MOST_ROUNDS = 3  # of leaving nodes out whose going would not pay
 
 def with_replacements(made: Plan, snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -> Plan:
     """The plan with the exchanges that pay in it; the same plan if there are none, or other things come first."""
-    if not config.scale_down.replace_saving or _is_busy(made, ledger, now):
+    if not config.scale_down.replace_saving or is_busy(made, ledger, now):
         return made
     question = _Question(snapshot, config, ledger, now)
     if not question.candidates:
@@ -63,7 +63,8 @@ def with_replacements(made: Plan, snapshot: Snapshot, config: Config, ledger: Le
     return replace(made, replacements=found.nodes, notes=(*made.notes, *found.notes))
 
 
-def _is_busy(made: Plan, ledger: Ledger, now: datetime) -> bool:
+def is_busy(made: Plan, ledger: Ledger, now: datetime) -> bool:
+    """Whether nodes come or go, or wait for pods: then nothing is exchanged."""
     coming = any(upcoming.deadline > now for upcoming in ledger.upcoming)
     under_way = ledger.retiring - ledger.deleting
     waited_for = (

@@ -25,6 +25,7 @@ from shared.settings.config_schema import (
     Quantities,
     Record,
     Records,
+    Switch,
     TaintText,
     Text,
     Whole,
@@ -155,6 +156,14 @@ _SCALE_DOWN = (
         "way; 0 for never. Default 0: pods that run are not moved for money unless somebody asks for it; 0.2 is a "
         "cautious start.",
         default=0.0,
+    ),
+    Field(
+        "return_to_spot",
+        Switch(),
+        "Whether nodes of pools that a Spot pool names as its fallback give way to Spot again, once it may be had: "
+        "Spot is bought first, one node, then twice as many each time it goes well. Default true: a fallback stands "
+        "in, and nobody wants to pay for it longer than needed.",
+        default=True,
     ),
 )
 

@@ -161,6 +161,22 @@ class Duration:
         return {"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ms|s|m|h)){1,4}$", "maxLength": 40}
 
 
+@dataclass(frozen=True)
+class Switch:
+    """true or false."""
+
+    def read(self, value: object, path: str, problems: list[Problem]) -> bool | None:
+        """See `Kind.read`."""
+        if isinstance(value, bool):
+            return value
+        problems.append(Problem(path, value, "must be true or false"))
+        return None
+
+    def schema(self) -> Json:
+        """See `Kind.schema`."""
+        return {"type": "boolean"}
+
+
 E_co = TypeVar("E_co", bound=StrEnum, covariant=True)
 
 

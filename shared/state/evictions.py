@@ -68,7 +68,7 @@ def _remember(ledger: ClusterLedger, order: Json) -> None:
     if len(recent[key]) >= SEVERAL:
         entry = {"sku": kind["sku"], "zone": kind["zone"], "priority": "Spot", "code": EVICTED_CODE}
         pool = "" if kind["sku"] else kind["pool"]
-        remember_failure(ledger, {"failures": [{**entry, "until": after(now, MEMORY), "pool": pool}]})
+        remember_failure(ledger, {"failures": [{**entry, "until": after(now, MEMORY), "pool": pool, "since": now}]})
 
 
 def _recent(times: list[str], now: str) -> list[str]:

@@ -60,13 +60,14 @@ def record(ledger: ClusterLedger, order: Json) -> Json:
 def release(ledger: ClusterLedger, order: Json) -> Json:
     """The leader has planned for `generation`: done, again (something newer came in), or lost (taken over). What it
     found on the way is kept in any case: nodes that have appeared, `learnt` {pool: what its nodes are like}, and what
-    was `judged` of nodes that came, and of `gangs`."""
+    was `judged` of nodes that came, of `gangs` and of `returning`."""
     settle(ledger, order)
     _learn(ledger, order.get("learnt") or {})
     remember_failure(ledger, order)
     if order.get("judged"):
         keep_judgement(ledger, order["judged"], order["now"])
     _hold(ledger, order.get("gangs") or {})
+    ledger.returning = _changed(ledger.returning, order.get("returning") or {})
     lead = ledger.lead
     if lead is None or lead.holder != order["holder"]:
         return {"state": "lost"}
@@ -95,9 +96,13 @@ def settle(ledger: ClusterLedger, order: Json) -> Json:
 
 
 def _hold(ledger: ClusterLedger, changes: dict[str, Json | None]) -> None:
-    """What the plan found out about gangs: None for one that needs no more attention."""
-    known = {**ledger.gangs, **changes}
-    ledger.gangs = dict([(key, entry) for key, entry in known.items() if entry is not None][-GANG_LIMIT:])
+    """What the plan found out about gangs; those asked for last stay."""
+    ledger.gangs = dict(list(_changed(ledger.gangs, changes).items())[-GANG_LIMIT:])
+
+
+def _changed(known: dict[str, Json], changes: dict[str, Json | None]) -> dict[str, Json]:
+    """With the changes in it; None stands for what needs no more attention."""
+    return {key: entry for key, entry in {**known, **changes}.items() if entry is not None}
 
 
 def _learn(ledger: ClusterLedger, lessons: dict[str, Json]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.model import FailureMemory, GangHold, Learnt, Ledger, Priority, Purchase, Taint, Upcoming, Vain
+from shared.model import FailureMemory, GangHold, Learnt, Ledger, Priority, Purchase, ReturnState, Taint, Upcoming, Vain
 from shared.state.bulk import pack, unpack
 
 Json = dict[str, Any]
@@ -138,7 +138,7 @@ class ClusterLedger:
     Spot: when its last nodes were taken}; `claims` {what one does for many: until when}. `bought` {pool/instance:
     classes that the node was bought for}, `vain` {class: its pause}: see `shared.state.purchases`. `gangs` {digest of a
     name: what was bought for it, and since when}. `phantoms` {pool: capacity that growths asked for in vain while
-    others were under way}: the next write leaves it out.
+    others were under way}: the next write leaves it out. `returning` {Spot pool: how the return to it stands}.
     """
 
     epoch: int = 0
@@ -164,6 +164,7 @@ class ClusterLedger:
     vain: dict[str, Json] = field(default_factory=dict)
     gangs: dict[str, Json] = field(default_factory=dict)
     phantoms: dict[str, int] = field(default_factory=dict)
+    returning: dict[str, Json] = field(default_factory=dict)
 
     def encode(self) -> Json:
         """As JSON values. By hand: `asdict` would copy every id one by one, at every operation of the entity."""
@@ -225,6 +226,7 @@ def planning_ledger(view: Json, now: datetime | None = None) -> Ledger:
         bought={node: _purchase(entry) for node, entry in view.get("bought", {}).items()},
         vain={key: Vain(moment(entry["until"]), entry["reason"]) for key, entry in view.get("vain", {}).items()},
         gangs={key: _hold(entry) for key, entry in view.get("gangs", {}).items()},
+        returning={pool: _return(entry) for pool, entry in view.get("returning", {}).items()},
     )
 
 
@@ -286,6 +288,19 @@ def hold_entry(hold: GangHold) -> Json:
 def _hold(entry: Json) -> GangHold:
     stranded, given = (moment(entry[name]) if entry[name] else None for name in ("stranded", "given"))
     return GangHold(moment(entry["asked"]), tuple(entry["pools"]), stranded, given, entry["tries"])
+
+
+def return_entry(state: ReturnState) -> Json:
+    """How the return to a Spot pool stands, as orders and the state carry it."""
+    since = stamp(state.since) if state.since else ""
+    times = {"pause": state.pause.total_seconds(), "next": stamp(state.next), "since": since}
+    return {"batch": state.batch, "nodes": list(state.nodes), **times}
+
+
+def _return(entry: Json) -> ReturnState:
+    since = moment(entry["since"]) if entry["since"] else None
+    pause = timedelta(seconds=entry["pause"])
+    return ReturnState(entry["batch"], pause, moment(entry["next"]), since, tuple(entry["nodes"]))
 
 
 def lesson_entry(lesson: Learnt) -> Json:

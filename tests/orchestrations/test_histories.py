@@ -12,13 +12,14 @@ from shared.names import RETIRE_OPERATION_ANNOTATION, RETIRING_TAINT
 from tests.orchestrations.stage import POOLS, Stage
 
 Json = dict[str, Any]
+STAYING = POOLS.replace("idle_after: 10m", "idle_after: 10m, return_to_spot: false")  # nobody makes evicted pods anew
 ROOMY = POOLS.replace("max: 10", "max: 100")
 
 
 @pytest.mark.parametrize("code", ["TooManyRequests", "ServiceUnavailable", "PreconditionFailed"])
 @pytest.mark.parametrize("operation", ["scale_set.update", "scale_set.get", "scale_set.vms.list", "operation.get", "*"])
 def test_a_growth_that_azure_refuses_half_of_the_time(operation: str, code: str) -> None:
-    stage = Stage()
+    stage = Stage(STAYING)
     stage.stand.arm.faults.add(Fault(operation, code=code, times=40, probability=0.7, retry_after=1))
     stage.submit(3)
     stage.run(2)
