@@ -121,8 +121,10 @@ class ScaleSets:
         known = list(scale_set.vms) if wanted == ["*"] else [each for each in wanted if each.lower() in scale_set.vms]
         unknown = [each for each in wanted if each != "*" and each.lower() not in scale_set.vms]
         if unknown and self._cloud.quirks.unknown_instance_ids_refused:
+            codes = ("InvalidParameter", "InstanceIdsListInstanceIdNotActiveVM")
             raise invalid(
-                f"The provided instanceId {unknown[0]} is not an active Virtual Machine Scale Set VM instanceId."
+                f"The provided instanceId {unknown[0]} is not an active Virtual Machine Scale Set VM instanceId.",
+                self._cloud.chances.chances.one_of("unknown instance", codes),
             )
         return self._delete(call, scale_set, [scale_set.vms[each.lower()] for each in known])
 
