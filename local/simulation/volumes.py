@@ -21,7 +21,9 @@ from local.web import Request
 Json = dict[str, Any]
 DRIVER = "disk.csi.azure.com"
 ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 CLASS = "managed"
+UNBOUND = 0.25  # of all claims: they are bound some minutes after their pods have begun to wait
 RETRY = 5.0  # seconds until a disk that is still held elsewhere is asked for again
 
 
@@ -75,17 +77,22 @@ class Volumes:
         spec: Json = {**common, "capacity": size, "csi": csi, "claimRef": reference}
         volume = {"metadata": {"name": f"pv-{name}"}, "spec": {**spec, "persistentVolumeReclaimPolicy": "Retain"}}
         claim = {
-            "metadata": {
-                "name": name,
-                "namespace": "default",
-                "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
-            },
-            "spec": {**common, "resources": {"requests": size}, "volumeName": f"pv-{name}"},
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {**common, "resources": {"requests": size}},
         }
-        claims = "/api/v1/namespaces/default/persistentvolumeclaims"
         self._post("/api/v1/persistentvolumes", volume)
-        self._post(claims, claim)
-        for path in (f"/api/v1/persistentvolumes/pv-{name}", f"{claims}/{name}"):
+        self._post(CLAIMS, claim)
+        if self._draw.random() < UNBOUND:
+            self._probes["volume bound late"] += 1
+            self._timeline.call_later(self._draw.uniform(60.0, 900.0), lambda: self._bind(name))
+        else:
+            self._bind(name)
+
+    def _bind(self, name: str) -> None:
+        """What the volume controller does once the disk is there; until then nobody's pod with this claim can start."""
+        bound = {"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}}
+        self._send("PATCH", f"{CLAIMS}/{name}", {**bound, "spec": {"volumeName": f"pv-{name}"}})
+        for path in (f"/api/v1/persistentvolumes/pv-{name}", f"{CLAIMS}/{name}"):
             self._send("PATCH", f"{path}/status", {"status": {"phase": "Bound"}})
 
     # Pods come and go
