@@ -77,3 +77,29 @@ def test_nothing_is_written_any_more_though_a_vm_is_on_its_way_out(mode: str) ->
     stage.run(900)
     assert stage.machines()["spot"] == 0
     assert (stage.arm.writes, stage.cluster.writes) == ([], [])
+
+
+def test_grow_only_buys_and_takes_no_node_away() -> None:
+    stage = Stage(POOLS.replace("mode: act", "mode: grow-only"), timers=True)
+    stage.submit(2)
+    stage.run(2)
+    stage.say(seconds=240)
+    assert len(stage.bound()) == 2
+    stage.finish()
+    stage.idle(seconds=1200)
+    assert stage.machines()["spot"] == 2
+    assert not any(node["spec"].get("unschedulable") for node in stage.nodes())
+    kept = stage.document("latest.json")["kept"]
+    assert set(kept.values()) == {"mode is grow-only"}
+
+
+def test_grow_only_still_empties_a_node_that_azure_takes() -> None:
+    stage = Stage(POOLS.replace("mode: act", "mode: grow-only"))
+    stage.submit(1)
+    stage.run(2)
+    stage.say(seconds=240)
+    node = stage.nodes()[0]["metadata"]["name"]
+    stage.stand.arm.preempt(node, 30.0)
+    stage.say("sluice.node.evicting", {"nodes": [{"name": node}]}, seconds=5)
+    assert stage.nodes()[0]["spec"]["unschedulable"]
+    assert stage.bound("pod") == []
