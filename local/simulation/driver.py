@@ -6,6 +6,7 @@ pool must be back at its minimum, and nothing of all that may be left.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -50,6 +51,7 @@ SETTLE = timedelta(hours=3)
 GO_HOME = timedelta(hours=3)
 """Until everything is gone: idle time, drains, and leftovers that must be seen twice, half an hour apart."""
 PLENTY = 1_000_000
+_FAILED = re.compile(r'\{"ok": ?false, ?"kind": ?"([a-z-]+)"')
 METHODS = {"create": "POST", "delete": "DELETE", "patch": "PATCH"}
 
 
@@ -311,6 +313,8 @@ class Run:
 
     def _on_instance_end(self, instance: Instance) -> None:
         self.probes[f"ended {instance.name}"] += 1
+        if (failure := _FAILED.match(instance.output or "")) is not None:
+            self.probes[f"ended {instance.name}: {failure[1]}"] += 1
         if self._replays.random() < self.world.replayed:
             try:
                 self.probes["replayed prefixes"] += replay_prefixes(self.system.host, instance.id)

@@ -54,6 +54,7 @@ _SAGAS = (
     "take_pool",
     "undo_growth",
 )
+_GIVEN_UP = ("grow_pool: capacity", "retire_node: busy", "retire_node: drain-timeout")
 REQUIRED = frozenset(
     {
         "activity run twice",
@@ -62,6 +63,7 @@ REQUIRED = frozenset(
         "spot eviction",
         "start answered twice",
         "volume attached",
+        "volume bound late",
         "volume detached",
         "volume waits for a machine",
         *(f"arm.{kind}" for kind in _ARM),
@@ -70,6 +72,7 @@ REQUIRED = frozenset(
         *(f"events.{kind}" for kind in _EVENTS),
         *(f"crash {when} {place}" for when in ("before", "after") for place in _PLACES),
         *(f"ended {saga}" for saga in _SAGAS),
+        *(f"ended {how}" for how in _GIVEN_UP),
     }
 )
 
