@@ -80,7 +80,7 @@ class Work:
         """Tasks of one kind, some of which must not be moved."""
         name, cpu, seconds = self._name("task"), self._cpu(), self._draw.uniform(40.0, 500.0)
         kept, waits = self._draw.random() < 0.4, self._draw.random() < 0.4
-        pods = self._draw.randint(2, 9)
+        pods = self._draw.randint(3, 10)
         for number in range(pods):
             annotations = dict([self._draw.choice(WAITING if waits else KEEPING)]) if kept else {}
             body = self._pod(f"{name}-{number}", cpu, seconds, annotations=annotations)
