@@ -76,22 +76,21 @@ def main(arguments: Sequence[str]) -> int:
 
 def _lines(model: Model, measured: Measured, draws: int) -> Iterator[Line]:
     samples: dict[str, list[paths.Sample]] = {}
-    for seed in range(draws):
-        for sample in _samples(model, measured, seed):
-            samples.setdefault(sample.path, []).append(sample)
+    for sample in _samples(model, measured, range(draws)):
+        samples.setdefault(sample.path, []).append(sample)
     for path, found in samples.items():
         seconds = sorted(each.seconds for each in found)
         hops = {name: round(statistics.median(each.hops[name] for each in found)) for name in _SHOWN}
         yield Line(model, path, statistics.median(seconds), _percentile(seconds, 0.99), hops)
 
 
-def _samples(model: Model, measured: Measured, seed: int) -> Iterator[paths.Sample]:
+def _samples(model: Model, measured: Measured, seeds: range) -> Iterator[paths.Sample]:
     if model.warm:  # a fallback begins with polls: whoever made them is awake
-        yield from paths.fallback(model, measured, seed)
+        yield from paths.fallback(model, measured, seeds)
     if not model.retry_after:
-        yield from paths.eviction(model, measured, seed)
+        yield from paths.eviction(model, measured, seeds)
         for size in paths.SIZES if model.judged else paths.SIZES[:1]:
-            yield from paths.event(model, measured, seed, size)
+            yield from paths.event(model, measured, seeds, size)
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:

@@ -38,17 +38,22 @@ class Meter(Draws):
 
     def __init__(self, model: m.Model, measured: Measured, source: random.Random, timeline: VirtualTimeline) -> None:
         super().__init__(Latencies.none(), source)
-        self._model, self._measured, self._timeline, self._draw = model, measured, timeline, source
-        self._queues = ControlQueues(model.polling, source) if model.provider == m.STORAGE else None
+        self._measured, self._timeline = measured, timeline
+        self.become(model, source)
         self._began: float | None = None
         self._spent = self._requests = 0.0
         self._factor = 1.0
         self._pods_read = False
         self._place = WORKER
-        self._asleep = {OUTSIDE, WORKER} if not model.warm else set()
+        self._asleep: set[str] = set()
         self.counts: Counter[str] = Counter()
         self.listeners: list[Callable[[str, Request, datetime, datetime], None]] = []
         """Told of every request: kind, request, when it left, when it was done or accepted."""
+
+    def become(self, model: m.Model, source: random.Random) -> None:
+        """Go on by this model, with draws of its own."""
+        self._model, self.source = model, source
+        self._queues = ControlQueues(model.polling, source) if model.provider == m.STORAGE else None
 
     # Steps
 
@@ -88,7 +93,7 @@ class Meter(Draws):
         for listener in self.listeners:
             listener(kind, request, left, left + timedelta(seconds=cost))
         if kind == "arm write":
-            self._requests += m.ARM_WRITE.draw(self._draw)
+            self._requests += m.ARM_WRITE.draw(self.source)
         return response
 
     def _shared(self, request: Request, cost: float) -> float:
@@ -104,7 +109,7 @@ class Meter(Draws):
             return 0.0
         self._asleep.discard(place)
         measured = self._measured.ingest_import if place == OUTSIDE else self._measured.worker_import
-        return m.PLATFORM_START.draw(self._draw) + measured
+        return m.PLATFORM_START.draw(self.source) + measured
 
     def fall_asleep(self) -> None:
         """Nothing has happened for long: without an instance that is always ready, none is left."""
@@ -157,7 +162,7 @@ class Meter(Draws):
         return self.elapsed() + self._hop()
 
     def _hop(self) -> float:
-        return self._model.hop.draw(self._draw)
+        return self._model.hop.draw(self.source)
 
     def _now(self) -> float:
         return self._seconds_of(self._timeline.now())
@@ -190,8 +195,8 @@ class Meter(Draws):
 class Door:
     """A handler whose answers take their time."""
 
-    def __init__(self, inner: Handler, meter: Meter, kind: str, source: random.Random) -> None:
-        self._inner, self._meter, self._kind, self._source = inner, meter, kind, source
+    def __init__(self, inner: Handler, meter: Meter, kind: str) -> None:
+        self._inner, self._meter, self._kind = inner, meter, kind
 
     def handle(self, request: Request) -> Response:
         """See `Handler`."""
@@ -200,11 +205,10 @@ class Door:
 
     def _cost(self, request: Request) -> tuple[str, float]:
         reads = request.method in {"GET", "HEAD"}
+        source = self._meter.source
         if self._kind == "arm":
-            return (
-                ("arm read", m.ARM_READ.draw(self._source)) if reads else ("arm write", m.ARM_WRITE.draw(self._source))
-            )
+            return ("arm read", m.ARM_READ.draw(source)) if reads else ("arm write", m.ARM_WRITE.draw(source))
         if self._kind != "kubernetes":
-            return self._kind, {"blobs": m.BLOB, "durable client": m.CLIENT}[self._kind].draw(self._source)
+            return self._kind, {"blobs": m.BLOB, "durable client": m.CLIENT}[self._kind].draw(source)
         paged = reads and "limit" in request.query
-        return "kubernetes", (m.KUBERNETES_PAGE if paged else m.KUBERNETES).draw(self._source)
+        return "kubernetes", (m.KUBERNETES_PAGE if paged else m.KUBERNETES).draw(source)

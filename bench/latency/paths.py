@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import orjson
 
 from bench.latency import meter as metering
 from bench.latency import model as m
+from bench.latency.branching import branches
 from bench.latency.worlds import REGULAR, SPOT, World
 from local.arm.faults import Fault
 from local.kube.kinds import POD
@@ -21,6 +23,8 @@ CORDON = "Spot notice to cordon"
 REPLACED = "Spot notice to the accepted request for a replacement"
 EVENT = "event delivered to ARM request"
 SIZES = (1, 10, 100, 1000)
+BRANCHES = 30
+"""Draws that share what came before the path that is timed; from there on each goes its own way."""
 
 
 def event_path(pods: int) -> str:
@@ -61,21 +65,38 @@ class _Watch:
         return self.left is not None
 
 
-def event(model: m.Model, measured: metering.Measured, seed: int, pods: int) -> list[Sample]:
+def event(model: m.Model, measured: metering.Measured, seeds: range, pods: int) -> Iterator[Sample]:
     """Pods come; the exporter's event is delivered; the scale set is written to."""
+    for some in _batches(seeds):
+        world = _with_pods(model, measured, some.start, pods)
+        yield from branches(some, partial(_event, world, model, pods))
+
+
+def _with_pods(model: m.Model, measured: metering.Measured, seed: int, pods: int) -> World:
     world = World(model, measured, seed)
     world.settle()
-    watch = _Watch(world, _grows(SPOT))
     world.submit(pods)
-    _reach(world, lambda: bool(world.delivered), "an event")
+    _reach(world, lambda: world.stand_ins.topic.counters.published > 0, "an event")
+    return world
+
+
+def _event(world: World, model: m.Model, pods: int, seed: int) -> list[Sample]:
+    world.become(model, seed)
+    watch = _Watch(world, _grows(SPOT))
+    _reach(world, lambda: bool(world.delivered), "a delivery")
     begun, before = world.delivered[0], world.counted[0]
     _reach(world, lambda: watch.seen, "a request")
     assert watch.left is not None
     return [Sample(event_path(pods), (watch.left - begun).total_seconds(), watch.hops - before)]
 
 
-def fallback(model: m.Model, measured: metering.Measured, seed: int) -> list[Sample]:
+def fallback(model: m.Model, measured: metering.Measured, seeds: range) -> Iterator[Sample]:
     """Azure accepts Spot nodes, and fails to allocate them some seconds later; on-demand ones are accepted."""
+    for seed in seeds:
+        yield from _fallback(model, measured, seed)
+
+
+def _fallback(model: m.Model, measured: metering.Measured, seed: int) -> list[Sample]:
     world = World(model, measured, seed)
     world.settle()
     world.stand_ins.arm.faults.add(Fault("scale_set.update", SPOT, "AllocationFailed", stage="async"))
@@ -90,12 +111,27 @@ def fallback(model: m.Model, measured: metering.Measured, seed: int) -> list[Sam
     return [Sample(FALLBACK, (watch.done - ended).total_seconds(), watch.hops - before)]
 
 
-def eviction(model: m.Model, measured: metering.Measured, seed: int) -> list[Sample]:
+def eviction(model: m.Model, measured: metering.Measured, seeds: range) -> Iterator[Sample]:
     """A Spot VM with pods is told that it goes; its node is cordoned, and a new one asked for."""
+    for some in _batches(seeds):
+        yield from branches(some, partial(_eviction, _with_a_node(model, measured, some.start), model))
+
+
+def _with_a_node(model: m.Model, measured: metering.Measured, seed: int) -> World:
     world = World(model, measured, seed)
-    world.submit(5, 3000)  # one node full
+    world.submit(5, 3000)  # it is full
     _reach(world, lambda: _all_run(world), "a node")
     world.settle()
+    return world
+
+
+def _batches(seeds: range) -> Iterator[range]:
+    for start in range(seeds.start, seeds.stop, BRANCHES):
+        yield range(start, min(start + BRANCHES, seeds.stop))
+
+
+def _eviction(world: World, model: m.Model, seed: int) -> list[Sample]:
+    world.become(model, seed)
     node = next(vm.computer_name for vm in world.stand_ins.arm.truth.live_vms()).lower()
     before = world.meter.counts.copy()
     cordon, grown = _Watch(world, _cordons(node)), _Watch(world, _grows(SPOT, REGULAR))

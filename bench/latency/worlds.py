@@ -62,7 +62,7 @@ class World(VirtualSystem):
         )
         super().__init__(POOLS, seed=seed, behaviour=behaviour)
         self._wrap_functions()
-        client = metering.Door(self.host, self.meter, "durable client", stream(seed, "bench client", model.name))
+        client = metering.Door(self.host, self.meter, "durable client")
         self.host._runner = InlineRunner(InProcessSession(client))
         self._agents: list[NodeAgent] = []
         self._topic = InProcess(self._doors("node agent"), self.timeline).publisher()
@@ -81,6 +81,13 @@ class World(VirtualSystem):
         instances that nobody keeps ready to be gone."""
         self.host.run_timer("maintenance")
         self.run_for(SETTLED)
+        self.meter.fall_asleep()
+
+    def become(self, model: m.Model, seed: int) -> None:
+        """Go on by this model, with draws of its own."""
+        self._model, self._seed = model, seed
+        self.meter.become(model, stream(seed, "bench", model.name))
+        self.stand_ins.topic._source = stream(seed, "bench topic", model.name)
         self.meter.fall_asleep()
 
     def submit(self, pods: int, cpu_millis: int = 1500) -> None:
@@ -105,10 +112,9 @@ class World(VirtualSystem):
         doors = super()._doors(who)
         if who != "functions":
             return doors
-        source = stream(self._seed, "bench requests", self._model.name)
 
         def timed(kind: str, handler: Handler) -> Handler:
-            return metering.Door(handler, self.meter, kind, source)
+            return metering.Door(handler, self.meter, kind)
 
         return replace(
             doors,
@@ -148,7 +154,7 @@ class World(VirtualSystem):
 
     def _announced(self, machine: Machine, not_before: datetime) -> None:
         """What the node agent on that VM does: it asks once a second, and posts what it finds."""
-        source = stream(self._seed, "bench agents", self._model.name)
+        source = self.meter.source
         wait = source.uniform(0.0, m.AGENT_PERIOD) + m.METADATA.draw(source) + m.PUBLISH.draw(source)
         vm = VirtualMachine(machine.name, machine.provider_id)
         document = {

@@ -1,8 +1,8 @@
 """`make crash`: kill -9 of the Functions host at random moments of a run; everything resumes, and the end is right.
 
-The run is `sluice run`'s system with a stream of jobs, some of whose growths fail. At the end every pod has run, every
-VM, NIC, disk and node is gone, every orchestration that was under way at any kill has ended well, and the checker of
-invariants, which reads the stand-ins' ground truth only, finds nothing.
+The run is `sluice run`'s system with a stream of jobs, some of whose growths fail, and Spot nodes that Azure takes
+away. At the end every pod has run, every VM, NIC, disk and node is gone, every orchestration that was under way at any
+kill has ended well, and the checker of invariants, which reads the stand-ins' ground truth only, finds nothing.
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ from local.cli_run import finish, say
 from local.errors import DONE, VIOLATIONS, UserError
 from local.system.demonstration import job
 from local.system.embedded import Embedded
+from shared.names import POOL_LABEL
 
 POOLS = Path(__file__).with_name("pools.yaml")
+SPOT = "cpu-spot"
 OPEN = frozenset({"Pending", "Running", "ContinuedAsNew"})
 ALIVE_SECONDS = (0.1, 2.5)  # how long a Functions host lives before it is killed
+EVICTED = 0.25  # chance that a Spot node is taken away before a kill
+NOTICE = 8.0  # seconds
 SETTLE_SECONDS = 420.0  # a redelivered event waits up to a minute, what got lost up to one round of maintenance
 
 
@@ -31,7 +35,7 @@ class CrashRun:
     def __init__(self, system: Embedded, chance: random.Random) -> None:
         self._system, self._chance = system, chance
         self._jobs: list[str] = []
-        self._pods = 0
+        self._pods = self.evictions = 0
         self.interrupted: set[str] = set()
         self.broken: list[str] = []
 
@@ -40,6 +44,8 @@ class CrashRun:
         for number in range(1, kills + 1):
             if self._pods - self._succeeded() < 12:
                 self._submit()
+            if self._chance.random() < EVICTED:
+                self._evict()
             time.sleep(self._chance.uniform(*ALIVE_SECONDS))
             under_way = self._under_way()
             self.broken += self._system.broken_rules()
@@ -67,7 +73,7 @@ class CrashRun:
         if self._chance.random() < 0.3:
             fault = {
                 "operation": "scale_set.update",
-                "resource": "cpu-spot",
+                "resource": SPOT,
                 "code": "AllocationFailed",
                 "stage": "async",
             }
@@ -76,6 +82,13 @@ class CrashRun:
         self._system.api.create("/apis/batch/v1/namespaces/default/jobs", body)
         self._jobs.append(name)
         self._pods += pods
+
+    def _evict(self) -> None:
+        """Azure takes a Spot node away, if there is one."""
+        found, _ = self._system.api.list("/api/v1/nodes", label_selector=f"{POOL_LABEL}={SPOT}")
+        if found:
+            node = self._chance.choice(sorted(each["metadata"]["name"] for each in found))
+            self.evictions += bool(self._system.control("POST", "/preempt", {"node": node, "notice": NOTICE})["found"])
 
     def _succeeded(self) -> int:
         """By the jobs' own count: the pods themselves go with their nodes."""
@@ -129,6 +142,7 @@ def _run(out: Path, kills: int, seed: int) -> int:
     pods, nodes = report["pods"], report["nodes"]
     say(
         f"{kills} kills, {len(run.interrupted)} orchestrations interrupted, {len(lost)} not resumed;"
+        f" {run.evictions} Spot evictions;"
         f" {pods['scheduled']} of {pods['submitted']} pods ran on {nodes['created']} nodes, {nodes['left']} left;"
         f" {len(violations)} violations; {time.monotonic() - began:.0f} s (seed {seed})"
     )

@@ -155,7 +155,8 @@ class ControlPlane:
         self.logs.mkdir(parents=True)
         self._site.token_file.write_text(f'{self.token},admin,admin,"system:masters"\n')
         self._site.service_account_key.write_bytes(new_private_key())
-        self._site.kwok_options.write_text(json.dumps(commands.KWOK_OPTIONS))
+        documents = (commands.KWOK_OPTIONS, *commands.ENDINGS)
+        self._site.kwok_options.write_text("\n---\n".join(json.dumps(document) for document in documents))
 
     def _write_kubeconfig(self) -> None:
         self.kubeconfig.write_text(json.dumps(kubeconfig(self.url, self.token, self.ca)))

@@ -28,6 +28,31 @@ KWOK_OPTIONS = {
 }
 """Four of each by default, which falls behind when a thousand pods are bound in a burst."""
 
+STUBBORN = "stubborn"
+"""A label: such a pod ignores that it is to end, so that the kubelet kills it when its grace period is over."""
+
+
+def _ending(name: str, stubborn: str, **delay: object) -> dict[str, object]:
+    ends = {"key": ".metadata.deletionTimestamp", "operator": "Exists"}
+    marked = {"key": f".metadata.labels.{STUBBORN}", "operator": stubborn}
+    return {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "Stage",
+        "metadata": {"name": name},
+        "spec": {
+            "resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+            "selector": {"matchExpressions": [ends, marked]},
+            "next": {"delete": True},
+            **delay,
+        },
+    }
+
+
+_GRACE_OVER = {"durationFrom": {"expressionFrom": ".metadata.deletionTimestamp"}}
+ENDINGS = (_ending("pod-ends", "DoesNotExist"), _ending("pod-is-killed", "Exists", delay=_GRACE_OVER))
+"""In place of kwok's own stage, by which every pod ends at once."""
+REPLACED = "pod-delete.yaml"
+
 
 @dataclass(frozen=True, slots=True)
 class Ports:
@@ -167,7 +192,7 @@ def _client(site: Site, port: int) -> list[str]:
 
 def kwok(site: Site) -> list[str]:
     """Plays the kubelets, unthrottled; its own pod network of 254 addresses is soon used up."""
-    configs = [site.kwok_options, *site.binaries.stage_files()]
+    configs = [site.kwok_options, *(file for file in site.binaries.stage_files() if file.name != REPLACED)]
     return [
         str(site.binaries.path("kwok")),
         f"--kubeconfig={site.kubeconfig}",
