@@ -7,18 +7,16 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import accumulate
 
-import orjson
-
 from functions import quotas, trail
 from functions.deletion import begin_deletion, report_kept
 from functions.durable import Registry
 from functions.nodes import holder_of, is_cordoned, is_ready, provider_id
 from functions.outcomes import LATER, Json, no, tell
 from functions.world import World, may_grow
-from shared.adapters.errors import CapacityMissing, NotFound, OutsideError, Rejected
+from shared.adapters.errors import CapacityMissing, OutsideError
 from shared.adapters.protocols import Instance, ScaleSet
 from shared.model import PlacementGroups, Pool, PoolKind, Priority
-from shared.names import CLUSTER_TAG, CONFIG_CONTAINER, OPERATION_TAG, POOL_TAG
+from shared.names import CLUSTER_TAG, OPERATION_TAG, POOL_TAG
 from shared.provider_id import parse
 from shared.state.failures import FULL, GROUP_FULL, MISSING, SAGA_LOST, failure_memory, is_zonal, quota_text
 from shared.state.ledger import failure_entry, moment
@@ -243,7 +241,7 @@ def _create_vms(world: World, pool: Pool, order: Json) -> Json:
 
 def _ask_for_vms(world: World, pool: Pool, order: Json, names: list[str]) -> tuple[list[str], list[Json]]:
     """The operations begun, and the refusals, one for each zone."""
-    compute, template = world.compute_of(pool), _template(world, pool)
+    compute, template = world.compute_of(pool), world.template(pool)
     tags = {CLUSTER_TAG: order["cluster"], POOL_TAG: pool.name, OPERATION_TAG: order["op"]}
     tokens: list[str] = []
     refusals: dict[str, Json] = {}
@@ -268,20 +266,6 @@ def _ask_for_vms(world: World, pool: Pool, order: Json, names: list[str]) -> tup
 def _placed(names: list[str], zones: list[str]) -> list[tuple[str, str]]:
     """Each name in its zone, in turns: asked again, it is the same one."""
     return [(name, zones[number % len(zones)] if zones else "") for number, name in enumerate(names)]
-
-
-def _template(world: World, pool: Pool) -> Json:
-    try:
-        blob = world.store.get(CONFIG_CONTAINER, pool.template)
-    except NotFound as error:
-        raise Rejected(
-            f"pool {pool.name}: template {pool.template!r} is not in the container {CONFIG_CONTAINER}"
-        ) from error
-    try:
-        body: Json = orjson.loads(blob.data)
-    except orjson.JSONDecodeError as error:
-        raise Rejected(f"pool {pool.name}: template {pool.template!r} is not JSON: {error}") from error
-    return body
 
 
 def unjoined(instances: list[Instance], machines: frozenset[str], now: datetime, join_timeout: float) -> list[str]:

@@ -15,10 +15,11 @@ from functions.pausing import PAUSES, active, applied
 from functions.services import Services
 from shared.adapters.errors import NotFound, Rejected
 from shared.adapters.protocols import BlobStore, ClusterApi, Compute
-from shared.model import Config, Mode, Pool, Snapshot
+from shared.model import Config, Mode, Pool, PoolKind, Snapshot
 from shared.names import CONFIG_CONTAINER, plan_container, snapshot_container
 from shared.settings.config import ConfigError, parse_config
 from shared.settings.config_schema import Problem
+from shared.settings.vm_template import template_problems
 from shared.wire.snapshot_codec import decode, encode
 
 CONFIG_SUFFIX = ".yaml"
@@ -105,8 +106,34 @@ class World:
         return config
 
     def config_problems(self, cluster: str) -> tuple[str, ...]:
-        """Everything that is wrong with the pools file as last read, by path and value; nothing once it is good."""
-        return self._refused.get(cluster, ())
+        """Everything that is wrong with the pools file as last read, by path and value, and with the templates of VMs
+        that it names; nothing once all is good."""
+        _, config = self._configs.get(cluster, ("", None))
+        pools = config.pools if config is not None else ()
+        named = (pool for pool in pools if pool.kind is PoolKind.VM and pool.template)
+        return (*self._refused.get(cluster, ()), *(problem for pool in named for problem in self._template_told(pool)))
+
+    def template(self, pool: Pool) -> Json:
+        """The ARM body that a pool's VMs are made from. Raises Rejected when there is none, or none that is of use."""
+        name = pool.template
+        try:
+            body: Json = orjson.loads(self.store.get(CONFIG_CONTAINER, name).data)
+        except NotFound as error:
+            told = f"pool {pool.name}: template {name!r} is not in the container {CONFIG_CONTAINER}"
+            raise Rejected(told) from error
+        except orjson.JSONDecodeError as error:
+            raise Rejected(f"pool {pool.name}: template {name!r} is not JSON: {error}") from error
+        problems = list(template_problems(body, pool))
+        if problems:
+            raise Rejected("; ".join(problems))
+        return body
+
+    def _template_told(self, pool: Pool) -> tuple[str, ...]:
+        try:
+            self.template(pool)
+        except Rejected as error:
+            return (error.message,)
+        return ()
 
     def _accepted(self, cluster: str, text: bytes) -> Config:
         config = parse_config(text, to_act=True)

@@ -65,3 +65,39 @@ def test_a_zone_without_room_says_nothing_about_the_others(how: Stage_) -> None:
     assert len(stage.bound()) == 4
     assert [entry["zone"] for entry in stage.ledger()["failures"]] == ["1"]
     assert stage.machines() == {"spot": 4, "regular": 0}
+
+
+@pytest.mark.parametrize(
+    ("zones", "most", "told"),
+    [
+        ('["1"]', 10, "and a VM in a zone can be in none: remove one of the two"),
+        ("[]", 300, "and max is 300: an availability set takes 200 VMs, so lower max"),
+    ],
+)
+def test_an_availability_set_that_cannot_be_is_told_and_another_pool_serves(zones: str, most: int, told: str) -> None:
+    stage = stage_of_vms(VMS.replace("max: 10\n    fallback", f"max: {most}\n    zones: {zones}\n    fallback"))
+    in_set(stage)
+    stage.submit(1)
+    stage.run(2)
+    stage.say(seconds=300)
+    assert stage.machines() == {"spot": 0, "regular": 1}
+    (problem,) = stage.status()["clusters"]["training"]["config_problems"]
+    assert told in problem
+
+
+def test_machines_of_an_availability_set_are_created_like_others() -> None:
+    stage = stage_of_vms()
+    in_set(stage)
+    stage.submit(2)
+    stage.run(2)
+    stage.say(seconds=300)
+    assert stage.machines()["spot"] == 2
+    assert stage.status()["clusters"]["training"]["config_problems"] == []
+
+
+def in_set(stage: Stage) -> None:
+    pool = stage.config.pool("spot")
+    assert pool is not None
+    body = vm_template(pool)
+    body["properties"]["availabilitySet"] = {"id": "/subscriptions/s/availabilitySets/a"}
+    stage.store.put(CONFIG_CONTAINER, "vm.json", orjson.dumps(body))
