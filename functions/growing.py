@@ -76,7 +76,8 @@ def _asked(context: Orchestration, order: Json) -> Steps[Json | None]:
         asked = yield context.call_sub_orchestrator("ask_azure", _wish(order, locked, early))
     granted = asked.get("granted", order["add"]) if asked["ok"] else order["add"]
     if granted < order["add"]:
-        yield from unlock(context, order, target=asked["target"], add=granted, failures=asked["short"])
+        fewer = {"add": granted, "failures": asked["short"], "zones": asked.get("zones", ())}
+        yield from unlock(context, order, target=asked["target"], **fewer)
         yield from once(context, "start_sagas", {"starts": [_replan(order, "short")]})
     else:
         yield from unlock(context, order, target=asked.get("target"))

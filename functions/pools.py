@@ -19,7 +19,7 @@ from shared.model import PlacementGroups, Pool, PoolKind, Priority
 from shared.names import CLUSTER_TAG, OPERATION_TAG, POOL_TAG
 from shared.provider_id import parse
 from shared.state.failures import FULL, GROUP_FULL, MISSING, SAGA_LOST, failure_memory, is_zonal, quota_text
-from shared.state.ledger import failure_entry, moment
+from shared.state.ledger import NOT_ASKED, failure_entry, moment
 
 CLOCK_SKEW = timedelta(seconds=5)  # between Azure's creation times and ours
 FAILED = "Failed"
@@ -229,27 +229,37 @@ def _create_vms(world: World, pool: Pool, order: Json) -> Json:
     names = names[: mine + allowed["may_add"]]
     if not names:
         return no("short", allowed["message"], code=allowed["code"])
-    tokens, refused = _ask_for_vms(world, pool, order, names)
+    tokens, refused, placed = _ask_for_vms(world, pool, order, names)
     tell("machines asked", cluster=order["cluster"], pool=pool.name, op=order["op"], count=len(tokens))
     if not tokens and refused:
         return {**refused[0], "tokens": [], "target": strangers}
     now = moment(order["now"])
     memories = [failure_memory(each["code"], each["reason"], pool, now, each["zone"]) for each in refused]
     short = [*allowed["short"], *(failure_entry(memory) for memory in memories if memory is not None)]
-    return {"tokens": tokens, "target": strangers + len(tokens), "granted": len(tokens), "short": short}
+    return {
+        "tokens": tokens,
+        "target": strangers + len(tokens),
+        "granted": len(tokens),
+        "short": short,
+        "zones": placed,
+    }
 
 
-def _ask_for_vms(world: World, pool: Pool, order: Json, names: list[str]) -> tuple[list[str], list[Json]]:
-    """The operations begun, and the refusals, one for each zone."""
+def _ask_for_vms(world: World, pool: Pool, order: Json, names: list[str]) -> tuple[list[str], list[Json], list[str]]:
+    """The operations begun, the refusals (one for each zone), and by number the zone of each VM, as far as pools have
+    zones."""
     compute, template = world.compute_of(pool), world.template(pool)
     tags = {CLUSTER_TAG: order["cluster"], POOL_TAG: pool.name, OPERATION_TAG: order["op"]}
     tokens: list[str] = []
     refusals: dict[str, Json] = {}
-    for name, zone in _placed(names, order.get("zones") or list(pool.zones)):
+    placed = [NOT_ASKED] * len(names) if pool.zones else []
+    for number, (name, zone) in enumerate(_placed(names, order.get("zones") or list(pool.zones))):
         if zone in refusals:
             continue
         try:
             tokens.append(compute.begin_create_vm(pool, name, zone, tags, template))
+            if placed:
+                placed[number] = zone
         except CapacityMissing as error:
             refusals[zone] = no("capacity", error.message[:500], code=error.code, zone=zone)
             if not is_zonal(error.code):
@@ -260,7 +270,7 @@ def _ask_for_vms(world: World, pool: Pool, order: Json, names: list[str]) -> tup
             break
     if tokens:
         trail.note_growth(world, order, trail.ASKED, _wish(order), add=len(tokens))
-    return tokens, list(refusals.values())
+    return tokens, list(refusals.values()), placed
 
 
 def _placed(names: list[str], zones: list[str]) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from functions.outcomes import Json
 from functions.world import budget_key, may_grow
-from shared.model import Config, FailureMemory, NewNode, Plan, PodRef, PodShape, PoolKind, Snapshot
+from shared.model import Config, FailureMemory, NewNode, Plan, PodRef, PodShape, Pool, PoolKind, Snapshot
 from shared.packing.pool_choice import open_zones
 from shared.planning.in_vain import class_key
 from shared.state.ledger import moment
@@ -38,6 +38,7 @@ def growths_of(
         if not may_grow(pool):
             continue
         size = VM_CHUNK if pool.kind is PoolKind.VM else SET_CHUNK
+        may_be = open_zones(pool, failures, moment(order["now"]))
         for start in range(0, wanted[pool.name], size):
             yield {
                 "op": operation_id(order["cluster"], order["holder"], str(order["generation"]), pool.name, str(start)),
@@ -45,10 +46,18 @@ def growths_of(
                 "add": min(size, wanted[pool.name] - start),
                 "kind": pool.kind.value,
                 "budget": budget_key(pool),
-                "zones": open_zones(pool, failures, moment(order["now"])),
+                "zones": _zones(pool, nodes.get(pool.name, ()), start, min(size, wanted[pool.name] - start), may_be),
                 "why": why_bought(decided, pool.name),
                 "classes": _classes(nodes.get(pool.name, ())[start : start + size], shapes),
             }
+
+
+def _zones(pool: Pool, nodes: Sequence[NewNode], start: int, number: int, may_be: Sequence[str]) -> list[str]:
+    """For each single VM its zone: the one that its pods need, or any in turns. Of a scale set Azure chooses."""
+    if pool.kind is not PoolKind.VM or not pool.zones:
+        return list(may_be)
+    asked = [nodes[each].zone if each < len(nodes) else "" for each in range(start, start + number)]
+    return [zone or may_be[(start + each) % len(may_be)] for each, zone in enumerate(asked)]
 
 
 def _shapes_by_pod(snapshot: Snapshot) -> dict[PodRef, PodShape]:

@@ -371,6 +371,7 @@ class Pool:
     placement_groups: PlacementGroups | None = None
     headroom: int = 0  # nodes kept free of pods
     drain: Drain = Drain.EVICT
+    part_of: str = ""  # while a plan is made: the pool that this one is a zone of (`shared.planning.zonal`)
 
     @property
     def ceiling(self) -> int:
@@ -485,11 +486,13 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Upcoming:
-    """Nodes asked for that no snapshot has shown yet: supply until `deadline`, and no longer."""
+    """Nodes asked for that no snapshot has shown yet: supply until `deadline`, and no longer. `zone`: where they were
+    asked for, if in a particular one."""
 
     pool: str
     count: int
     deadline: datetime
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -631,9 +634,10 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A node to buy and the pods that it is bought for; never empty."""
+    """A node to buy and the pods that it is bought for; never empty. `zone`: where these need it, "" for anywhere."""
 
     pods: tuple[PodRef, ...]
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)

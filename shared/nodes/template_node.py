@@ -114,7 +114,8 @@ def take(free: dict[str, int], shape: PodShape, count: int) -> None:
 def assumed_labels(pool: Pool) -> dict[str, str]:
     """Labels that a new node of the pool is taken to have, for all that the pools file says; its host name is none."""
     location = pool.azure.location if pool.azure else ""
-    labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", names.POOL_LABEL: pool.name}
+    name = pool.part_of or pool.name
+    labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", names.POOL_LABEL: name}
     if pool.sku:
         labels[INSTANCE_TYPE_LABEL] = pool.sku
     if location:

@@ -169,7 +169,7 @@ def open_zones(pool: Pool, failures: Sequence[FailureMemory], now: datetime) -> 
 
 
 def _concerns(failure: FailureMemory, pool: Pool) -> bool:
-    if failure.pool not in {"", pool.name} or not pool.lies_in(failure.subscription, failure.location):
+    if failure.pool not in {"", pool.name, pool.part_of} or not pool.lies_in(failure.subscription, failure.location):
         return False
     if failure.quota:  # with numbers it is among the quotas: what is left of it may still be had
         against = (failure.subscription, failure.location, failure.quota)

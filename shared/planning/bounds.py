@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from shared.model import Config, Ledger, Priority, Snapshot
+from shared.model import Config, Ledger, Pool, Priority, Snapshot
 from shared.packing.allowance import JointLimit
 from shared.packing.pool_choice import PoolState
 from shared.planning.mix import MixState, mix_states
@@ -18,7 +18,7 @@ class Bounds:
     """All that bounds a plan's purchases. `bought`: the nodes of each pool that are decided on, in `states`' order."""
 
     states: Sequence[PoolState]
-    quotas: Sequence[QuotaLimit] = ()
+    quotas: Sequence[QuotaLimit | SharedMaximum] = ()
     mixes: Sequence[MixState] = ()
 
     @property
@@ -66,13 +66,36 @@ class Bounds:
         return sorted(range(len(self.states)), key=lambda pool: self.states[pool].pool.priority is Priority.SPOT)
 
 
+@dataclass(frozen=True, slots=True)
+class SharedMaximum:
+    """The maximum of a pool whose zones are planned for one by one."""
+
+    pool: Pool
+    limit: JointLimit
+
+    def refusal(self, pool: int, bought: Sequence[int]) -> str:
+        """Why not one node more there, once these were bought; "" if there is room."""
+        left = self.limit.left - sum(cost * nodes for cost, nodes in zip(self.limit.costs, bought, strict=True))
+        return f"PoolFull: {self.pool.ceiling} of {self.pool.ceiling} nodes" if self.limit.costs[pool] > left else ""
+
+
+def _shared_maximums(states: Sequence[PoolState]) -> list[SharedMaximum]:
+    found = []
+    for name in dict.fromkeys(state.pool.part_of for state in states if state.pool.part_of):
+        parts = [state for state in states if state.pool.part_of == name]
+        left = max(0, parts[0].pool.ceiling - sum(part.present for part in parts))
+        found.append(SharedMaximum(parts[0].pool, JointLimit(tuple(int(s.pool.part_of == name) for s in states), left)))
+    return found
+
+
 def bounds_now(
     snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, states: Sequence[PoolState]
 ) -> Bounds:
     """The bounds of a plan that is made now."""
     pools = [state.pool for state in states]
     mixes = mix_states(config, pools, staying(snapshot, ledger, now)) if config.mixes else []
-    return Bounds(states, quota_limits(pools, with_refusals(ledger.usages, ledger.failures, now)), mixes)
+    quotas = quota_limits(pools, with_refusals(ledger.usages, ledger.failures, now))
+    return Bounds(states, (*quotas, *_shared_maximums(states)), mixes)
 
 
 def staying(snapshot: Snapshot, ledger: Ledger, now: datetime) -> dict[str, int]:

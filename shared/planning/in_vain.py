@@ -121,7 +121,7 @@ def _nodes_bought(snapshot: Snapshot, config: Config, ledger: Ledger) -> Iterato
     """The nodes that came, are known to have been bought for somebody, and may take pods."""
     for node in snapshot.nodes:
         pool = config.pool(node.pool) if node.pool else None
-        key = key_of(node.pool, machine_of(node))
+        key = key_of((pool.part_of or pool.name) if pool else "", machine_of(node))
         if pool is not None and key in ledger.bought and not _is_out(node, ledger):
             yield key, node, pool
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from itertools import chain, islice
 from operator import attrgetter
 
@@ -42,6 +43,7 @@ from shared.planning.in_vain import judge
 from shared.planning.mix import within
 from shared.planning.recalling import as_called_back, reserve, with_least
 from shared.planning.topping import top_up
+from shared.planning.zonal import by_zone
 
 _MOST_LATE = 20  # nodes named one by one
 
@@ -51,6 +53,10 @@ def plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, effo
 
     Pools that only observe are planned like the others; whether to act is for those who carry the plan out.
     """
+    return by_zone(snapshot, config, ledger, now, partial(_plan, effort=effort))
+
+
+def _plan(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, effort: Effort) -> Plan:
     snapshot = as_called_back(without_withdrawn(_in_order(snapshot), now), ledger)
     states = pools_now(snapshot, config, ledger, now)
     templates = {state.pool.name: state.template for state in states}

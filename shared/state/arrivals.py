@@ -6,12 +6,13 @@ promises, ready or not. Counted here as well it would hide a shortage, dropped t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from shared.model import NodeView, Snapshot
 from shared.provider_id import parse
 from shared.state.instances import key_of
-from shared.state.ledger import ARRIVING, moment
+from shared.state.ledger import ARRIVING, NOT_ASKED, moment
 from shared.state.purchases import with_arrivals
 
 Json = dict[str, Any]
@@ -51,10 +52,21 @@ def without_arrived(view: Json, gone: dict[str, list[str]], snapshot: Snapshot) 
             mine = [node for node in unnamed if node.pool == growth["pool"] and node.created_at >= since]
             taken = {node.name: key_of(node.pool, machine_of(node)) for node in mine[: growth["add"]]}
             unnamed = [node for node in unnamed if node.name not in taken]
-            growths[op] = {**growth, "add": growth["add"] - len(taken)}
+            growths[op] = {
+                **growth,
+                "add": growth["add"] - len(taken),
+                "zones": _zones_left(op, growth, taken.values()),
+            }
             came += taken.values()
         bought = with_arrivals(bought, came, growth.get("classes", ()), growth["asked"])
     return {**view, "growths": growths, "bought": bought}
+
+
+def _zones_left(op: str, growth: Json, taken: Iterable[str]) -> list[str]:
+    """Of single VMs: the zones without those that are nodes by now. Their names end in the growth and a number."""
+    numbers = {name.rpartition(f"-{op}-")[2] for name in taken if f"-{op}-" in name}
+    zones = enumerate(growth.get("zones", ()))
+    return [NOT_ASKED if str(number) in numbers else zone for number, zone in zones]
 
 
 def _unclaimed(view: Json, snapshot: Snapshot) -> list[NodeView]:

@@ -34,8 +34,9 @@ def begin_growth(ledger: ClusterLedger, wish: Json, order: Json) -> bool:
             return False
         deadline = after(order["now"], order["join_timeout"])
         classes = tuple(wish.get("classes", ()))
+        zones = tuple(wish.get("zones", ())) if wish.get("kind") == "vm" else ()
         ledger.growths[wish["op"]] = Growth(
-            wish["pool"], wish["add"], INTENDED, order["now"], deadline, classes=classes
+            wish["pool"], wish["add"], INTENDED, order["now"], deadline, classes=classes, zones=zones
         )
     return True
 

@@ -6,6 +6,7 @@ passed: counted too long it delays a purchase, forgotten too early it buys twice
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -27,6 +28,8 @@ GANG_LIMIT = 48  # gangs that nodes were bought for and that do not run yet; tho
 LEARNT_ROOM = 4_000  # bytes of what was learnt of pools, squeezed: some thirty of them; who learnt last stays
 REASON_LENGTH = 100
 GROWTH_FIRST = 120.0  # seconds that a growth which has yet to write keeps everybody else from its pool's lock
+
+NOT_ASKED = "-"
 
 INTENDED = "intended"
 ASKED = "asked"
@@ -71,7 +74,8 @@ class Lead:
 class Growth:
     """Nodes asked for. `claimed`, once `stage` is arriving: the instances that are meant and not yet seen as nodes.
     `classes`: keys of the pods that they are for, as far as they are remembered.
-    `carrier`: the growth that asked for this one as well, and `operation` how that ended."""
+    `carrier`: the growth that asked for this one as well, and `operation` how that ended. `zones`: of single VMs, by
+    the number that ends their names, the zone; `NOT_ASKED` for one that could not be asked for."""
 
     pool: str
     add: int
@@ -83,6 +87,7 @@ class Growth:
     classes: tuple[str, ...] = ()
     carrier: str = ""
     operation: Json | None = None
+    zones: tuple[str, ...] = ()
 
     @property
     def outstanding(self) -> int:
@@ -205,7 +210,25 @@ BULKY = ("seen", "spent", "growths", "retirements", "failures", "cooling", "gone
 
 
 def _growth(entry: Json) -> Growth:
-    return Growth(**{**entry, **{name: tuple(entry.get(name, ())) for name in ("claimed", "classes")}})
+    return Growth(**{**entry, **{name: tuple(entry.get(name, ())) for name in ("claimed", "classes", "zones")}})
+
+
+def _upcoming(growth: Growth) -> list[Upcoming]:
+    """What is still to come of a growth, zone by zone where those are known."""
+    deadline = moment(growth.deadline)
+    if not growth.zones:
+        return [Upcoming(growth.pool, growth.outstanding, deadline)] if growth.outstanding > 0 else []
+    if growth.stage == ARRIVING:
+        zones = [_zone_by_name(name, growth.zones) for name in growth.claimed]
+    else:
+        zones = [zone for zone in growth.zones if zone != NOT_ASKED][: growth.add]
+    return [Upcoming(growth.pool, number, deadline, zone) for zone, number in sorted(Counter(zones).items())]
+
+
+def _zone_by_name(name: str, zones: tuple[str, ...]) -> str:
+    number = name.rpartition("-")[2]
+    zone = zones[int(number)] if number.isdecimal() and int(number) < len(zones) else ""
+    return "" if zone == NOT_ASKED else zone
 
 
 def planning_ledger(view: Json, now: datetime | None = None) -> Ledger:
@@ -214,7 +237,7 @@ def planning_ledger(view: Json, now: datetime | None = None) -> Ledger:
     growths = [_growth(entry) for entry in view.get("growths", {}).values()]
     cooling = _cooling(view, now) if now is not None else {}
     return Ledger(
-        upcoming=tuple(Upcoming(g.pool, g.outstanding, moment(g.deadline)) for g in growths if g.outstanding > 0),
+        upcoming=tuple(each for growth in growths for each in _upcoming(growth)),
         failures=tuple(_memory(entry) for entry in view.get("failures", ())),
         retiring=frozenset(view.get("retirements", {})) - _leaving(view, RECALLED),
         deleting=_leaving(view, DELETING, GONE),

@@ -27,8 +27,8 @@ def lock_pool(ledger: ClusterLedger, order: Json) -> Json:
 
 def unlock_pool(ledger: ClusterLedger, order: Json) -> Json:
     """Give the lock back, and note in the same breath what the write came to: `target` of the growth `holder`, of
-    which only `add` nodes could be asked for because of `failures`; or that capacity was `lowered`. Neither leaves
-    phantoms."""
+    which only `add` nodes (in `zones`) could be asked for because of `failures`; or that capacity was `lowered`.
+    Neither leaves phantoms."""
     lock = ledger.locks.get(order["pool"])
     if lock is not None and lock.holder == order["holder"]:
         del ledger.locks[order["pool"]]
@@ -38,5 +38,7 @@ def unlock_pool(ledger: ClusterLedger, order: Json) -> Json:
     if growth is not None and order.get("target") is not None and growth.stage == INTENDED:
         add = order.get("add", growth.add)
         ledger.growths[order["holder"]] = replace(growth, target=order["target"], stage=ASKED, add=add)
+        if order.get("zones"):
+            ledger.growths[order["holder"]] = replace(ledger.growths[order["holder"]], zones=tuple(order["zones"]))
         remember_failure(ledger, order)
     return {"ok": True}

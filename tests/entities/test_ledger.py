@@ -441,3 +441,20 @@ def test_what_was_asked_for_in_vain_beside_others_is_told_to_the_next_writer_onc
     book.conclude("h", ("2", "3", "4"))
     book.conclude("i", ())
     assert book.do("lock_pool", pool="p", holder="x", seconds=60)["phantom"] == 0, "nobody else was at work any more"
+
+
+def test_single_machines_are_supply_of_the_zones_that_they_were_asked_for_in() -> None:
+    book = Book()
+    book.lead()
+    book.begin(growths=[{"op": "g", "pool": "p", "add": 3, "kind": "vm", "zones": ["1", "2", "1"]}])
+
+    def coming() -> dict[str, int]:
+        return {each.zone: each.count for each in planning_ledger(book.state or {}).upcoming}
+
+    assert coming() == {"1": 2, "2": 1}
+    book.do("unlock_pool", pool="p", holder="g", target=2, add=2, zones=["1", "-", "1"])
+    assert coming() == {"1": 2}, "zone 2 was refused"
+    book.conclude("g", ("p-g-0", "p-g-2"))
+    assert coming() == {"1": 2}
+    book.do("settle", settled={"g": ["p-g-0"]})
+    assert coming() == {"1": 1}

@@ -101,3 +101,47 @@ def in_set(stage: Stage) -> None:
     body = vm_template(pool)
     body["properties"]["availabilitySet"] = {"id": "/subscriptions/s/availabilitySets/a"}
     stage.store.put(CONFIG_CONTAINER, "vm.json", orjson.dumps(body))
+
+
+ZONAL = VMS.replace("max: 10\n    fallback", 'max: 10\n    zones: ["1", "2", "3"]\n    fallback')
+
+
+def in_zone(number: int) -> dict[str, str]:
+    return {"topology.kubernetes.io/zone": f"westeurope-{number}"}
+
+
+def zones_of(stage: Stage) -> list[str]:
+    return sorted(vm.zone for vm in stage.stand.arm.truth.live_vms() if vm.zone)
+
+
+def test_machines_are_made_in_the_zones_that_their_pods_need_and_others_in_turns() -> None:
+    stage = stage_of_vms(ZONAL)
+    stage.submit(2, prefix="a", nodeSelector=in_zone(3))
+    stage.submit(3, prefix="b")
+    stage.run(2)
+    stage.say(seconds=300)
+    assert len(stage.bound()) == 5
+    assert zones_of(stage).count("3") >= 2
+    assert len(set(zones_of(stage))) == 3
+
+
+def test_a_pod_that_comes_while_its_zone_is_served_buys_no_other_machine() -> None:
+    stage = stage_of_vms(ZONAL)
+    stage.submit(1, cpu="1", prefix="a", nodeSelector=in_zone(2))
+    stage.run(2)
+    stage.say(seconds=10)
+    stage.submit(1, cpu="1", prefix="b", nodeSelector=in_zone(2))
+    stage.run(2)
+    stage.say(seconds=300)
+    assert (len(stage.bound()), zones_of(stage)) == (2, ["2"])
+
+
+def test_a_zone_that_azure_refuses_is_served_from_another_one_at_once() -> None:
+    stage = stage_of_vms(ZONAL)
+    stage.stand.arm.set_stock(0, zone="1")
+    stage.submit(3)
+    stage.run(2)
+    stage.say(seconds=400)
+    assert len(stage.bound()) == 3
+    assert stage.machines() == {"spot": 3, "regular": 0}
+    assert "1" not in zones_of(stage)
