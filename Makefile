@@ -10,7 +10,7 @@ SEED ?= 1
 SEEDS ?= 300
 ARGS ?=
 
-.PHONY: help install run simulate sim test check format e2e e2e-scheduler e2e-burst crash control-plane bench-packing bench-plan package infra-check clean
+.PHONY: help install run simulate sim sim-mutants test check format e2e e2e-scheduler e2e-burst crash control-plane bench-packing bench-plan package infra-check clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -33,6 +33,9 @@ simulate: install ## Replay a trace through the whole system on virtual time (TR
 sim: install ## SEEDS broken worlds on virtual time, fresh ones without FIRST=; SEED=n plays one; MUTANT=FILE: on a patched copy
 	$(PY) -m local.simulation $(if $(filter command line,$(origin SEED)),--seed $(SEED),--seeds $(SEEDS)) \
 		$(if $(FIRST),--first $(FIRST)) $(if $(MUTANT),--mutant $(MUTANT),$(if $(FIRST),--cases tests/simulation/cases.txt)) $(ARGS)
+
+sim-mutants: install ## Each patch of tests/mutants breaks a rule: broken worlds must find every one (some 30 minutes)
+	$(PY) -m tests.mutants $(ARGS)
 
 test: install ## The fast tests, under two minutes
 	$(PY) -m pytest -q -n 2 $(ARGS)

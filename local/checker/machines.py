@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from local.arm.quota import Quota
 from local.arm.state import Disk, Nic, Vm
 from local.arm.truth import Thing, What, Write
-from local.checker.evidence import NODE_OPT_OUTS, PoolFacts
+from local.checker.evidence import NODE_OPT_OUTS, POOL_TAG, PoolFacts
 from local.checker.nodes import Nodes
 from local.checker.notebook import Notebook, some
 from local.checker.purchases import Purchases
@@ -76,6 +76,11 @@ class Machines:
         if not self._book.is_ours(write.tags, write.resource):
             self._book.note("stranger-touched", f"{write.operation} of {write.resource}, which is of no pool")
         self._asked.update(write.named)
+        pool = next((pool for pool in self._book.pools if self._is_about(write, pool)), None)
+        self._book.refuse_hands_on(pool, f"{write.operation} of {write.resource}")
+
+    def _is_about(self, write: Write, pool: PoolFacts) -> bool:
+        return write.resource.lower() == pool.resource.lower() or write.tags.get(POOL_TAG) == pool.name
 
     # VMs
 
@@ -137,6 +142,8 @@ class Machines:
         if working:
             names = sorted("/".join(pod.key) for pod in working)
             book.note("not-drained", f"VM {vm.name} was deleted under {some(names)}")
+        if (volumes := book.volumes_on(node)) and not self._nodes.is_dead(node):
+            book.note("deleted-with-volume", f"VM {vm.name} was deleted, {some(volumes)} attached")
         if node in self._nodes.kept_by_others:
             book.note("cordoned-touched", f"VM {vm.name} was deleted, an administrator had cordoned {node}")
         word = self._nodes.annotation_of(node, NODE_OPT_OUTS)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from local.arm.state import Vm
 from local.checker.evidence import OPT_OUTS
 from local.checker.notebook import Notebook
 from local.kube.kinds import NODE, POD
@@ -12,6 +14,8 @@ from local.kube.objects import condition, is_true
 from local.kube.store import DELETED, Change, Stored
 from local.kube.truth import EvictionRecord
 
+RETIRED_BY, EVICTING_AT = "sluice.io/retire-operation", "sluice.io/evicting-at"
+LATELY = timedelta(minutes=10)
 DEAD_AFTER = timedelta(minutes=2)
 """For so long at least a node was silent before anybody may take its pods for lost."""
 
@@ -23,6 +27,8 @@ class Nodes:
         self._book = book
         self.kept_by_others: set[str] = set()  # nodes that an administrator has cordoned, by name
         self._silent: dict[str, datetime] = {}  # since when a node is not Ready
+        self._emptied: set[str] = set()  # nodes that are being retired, as far as their cordon tells
+        self._most: deque[tuple[datetime, int]] = deque()  # how many VMs there were, lately
         self._granted: set[str] = set()  # uids of pods whose eviction was granted
 
     def note(self, change: Change) -> None:
@@ -79,6 +85,8 @@ class Nodes:
         if name in self.kept_by_others and vm is not None and not vm.preempting:
             did = "deleted" if change.type == DELETED else "written to"
             self._book.note("cordoned-touched", f"node {name} was {did}, an administrator had cordoned it")
+        if vm is not None:
+            self._look_at_cordon(change, vm)
         if change.type == DELETED:
             self.kept_by_others.discard(name)
             working = self._book.working_on(name) if vm is not None and not self._is_silent(name) else []
@@ -86,6 +94,31 @@ class Nodes:
                 self._book.note("not-drained", f"node {name} was deleted under {'/'.join(working[0].key)}")
         if vm is None and not self._was_ours(change.new):
             self._book.note("stranger-touched", f"node {name} is of no pool, {self._book.actor} wrote to it")
+
+    def _look_at_cordon(self, change: Change, vm: Vm) -> None:
+        name, cordoned = change.new.name, _is_retired(change.new)
+        if change.type == DELETED or not cordoned:
+            self._emptied.discard(name)
+        elif change.old is None or not _is_retired(change.old):
+            self._book.refuse_hands_on(self._book.pool_of(vm), f"node {name} was cordoned")
+            self._emptied.add(name)
+            self._refuse_too_many()
+
+    def _refuse_too_many(self) -> None:
+        """Those that drain, and as many that wait for their pods to end; an eviction or a death is no choice."""
+        book, now = self._book, self._book.timeline.now()
+        while self._most and now - self._most[0][0] > LATELY:
+            self._most.popleft()
+        self._most.append((now, len(book.machines)))
+        self._emptied = {name for name in self._emptied if self._is_ours_to_empty(name)}
+        limit = 2 * max(1, int(book.share * max(count for _, count in self._most)))
+        if len(self._emptied) > limit:
+            words = f"{len(self._emptied)} nodes are emptied at once, where {limit} may be"
+            book.note("too-many-at-once", words)
+
+    def _is_ours_to_empty(self, name: str) -> bool:
+        vm = self._book.machines.get(name)
+        return vm is not None and vm.deleting_at is None and not vm.preempting and not self.is_dead(name)
 
     def _was_ours(self, node: Stored) -> bool:
         """Whether its VM, gone meanwhile, was one of ours."""
@@ -121,6 +154,12 @@ class Nodes:
             return
         if not self.is_dead(str(pod.spec.get("nodeName", ""))):
             self._book.note("past-budget", f"{'/'.join(pod.key)} was deleted without asking the eviction API")
+
+
+def _is_retired(node: Stored) -> bool:
+    """Cordoned to be emptied, and not because Azure takes it."""
+    said = node.annotations
+    return bool(node.spec.get("unschedulable")) and RETIRED_BY in said and EVICTING_AT not in said
 
 
 def _was_evicted(pod: Stored) -> bool:

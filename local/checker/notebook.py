@@ -9,10 +9,12 @@ from datetime import datetime
 
 from local.arm.state import Vm
 from local.checker.evidence import CLUSTER_TAG, PoolFacts, attends
-from local.kube.kinds import NODE
+from local.kube.kinds import ATTACHMENT, NODE
 from local.kube.objects import is_finished, is_true
 from local.kube.store import Store, Stored
 from local.timeline import Timeline
+
+HANDS_OFF = frozenset({"observe", "paused"})
 
 
 @dataclass(slots=True)
@@ -29,6 +31,10 @@ class Notebook:
     """Our VMs that exist, by their node's name."""
     taken: set[str] = field(default_factory=set)
     """Names of nodes whose VM Azure took away, until another has the name."""
+    modes: dict[str, str] = field(default_factory=dict)
+    """How far Sluice may go in each pool by now, as its owner wrote it."""
+    share: float = 1.0
+    """Of the cluster's nodes, how many may be emptied at once."""
     ours: set[str] = field(default_factory=set)
     """Ids of all VMs that were ever ours, in lower case."""
 
@@ -56,9 +62,19 @@ class Notebook:
         named = any(pool.resource.lower() == lowered for pool in self.pools)
         return named or any(pool.cluster and tags.get(CLUSTER_TAG) == pool.cluster for pool in self.pools)
 
+    def refuse_hands_on(self, pool: PoolFacts | None, words: str) -> None:
+        """Sluice writes though the owner has taken its hands off the pool."""
+        mode = self.modes.get(pool.name, "act") if pool is not None else "act"
+        if self.actor and mode in HANDS_OFF:
+            self.note("hands-off", f"{words} in mode {mode}")
+
     def working_on(self, node: str) -> list[Stored]:
         """Pods that would lose their work with the node: those of DaemonSets and static ones go with it anyway."""
         return [pod for pod in self.store.pods_on(node) if not is_finished(pod) and not attends(pod.metadata)]
+
+    def volumes_on(self, node: str) -> list[str]:
+        """The volumes that Kubernetes still holds for attached to the node."""
+        return [each.name for each in self.store.all(ATTACHMENT) if each.spec.get("nodeName") == node]
 
     def is_ready(self, node: str) -> bool:
         """Whether the node's kubelet says so."""

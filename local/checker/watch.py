@@ -6,6 +6,7 @@ what changed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from local.arm.quota import Quota
@@ -33,9 +34,11 @@ class Watch:
         pools: tuple[PoolFacts, ...],
         *,
         swaps: bool = False,
+        share: float = 1.0,
     ) -> None:
-        """`swaps`: nodes may be exchanged for cheaper ones."""
+        """`swaps`: nodes may be exchanged for cheaper ones; `share`: of all nodes, as many may be emptied at once."""
         self.book = Notebook(timeline, timeline.now(), cluster.store, pools)
+        self.book.share = share
         self.nodes = Nodes(self.book)
         self.purchases = Purchases(self.book, swaps=swaps)
         self.machines = Machines(self.book, self.nodes, quota, self.purchases)
@@ -56,6 +59,10 @@ class Watch:
     def door(self, inner: Handler, who: str) -> Handler:
         """A door to the cluster for a part of Sluice: what goes through it is that part's doing."""
         return _Signed(inner, who, self.book)
+
+    def modes(self, modes: Mapping[str, str]) -> None:
+        """The owner has changed how far Sluice may go in these pools; it holds from now on."""
+        self.book.modes.update(modes)
 
     def step(self, last_fault: datetime | None = None) -> None:
         """Judge what only time breaks; `last_fault` is when the outside misbehaved last."""

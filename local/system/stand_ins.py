@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +28,7 @@ from local.system.strangers import add_strangers
 from local.system.trouble import Trouble
 from local.timeline import Timeline
 from shared.model import Config
+from shared.settings.config import ConfigError, parse_config
 
 __all__ = ["INGEST_PATH", "Behaviour", "Deliver", "StandIns"]
 
@@ -93,10 +95,22 @@ class StandIns(AzureSide):
             self.add_pools(flexible=how.flexible)
             swaps = config.scale_down.replace_saving > 0
             self.watch = Watch(
-                timeline, self.arm.truth, self.arm.cloud.quota, self.cluster, self.pool_facts(), swaps=swaps
+                timeline,
+                self.arm.truth,
+                self.arm.cloud.quota,
+                self.cluster,
+                self.pool_facts(),
+                swaps=swaps,
+                share=config.scale_down.max_parallel_fraction,
             )
             self.topic.on_outcome(self.watch.deliveries.note)
         self.cluster_door = Recorded(self.cluster, self.chronicle, "cluster")
+
+    def set_pools_file(self, text: str) -> None:
+        """Put another pools file in place, as its owner would; with one that is none, the last good one holds."""
+        with self.timeline.lock, suppress(ConfigError):
+            super().set_pools_file(text)
+            self.watch.modes({pool.name: pool.mode.value for pool in parse_config(text).pools})
 
     def calm(self) -> None:
         """The trouble ends: nothing strikes by chance any more, and what was held back is let go."""

@@ -215,7 +215,7 @@ class VirtualSystem:
     def _doors(self, who: str) -> Doors:
         stand_ins = self.stand_ins
         cluster = Recorded(stand_ins.watch.door(stand_ins.cluster, who), self.chronicle, f"{who} cluster")
-        arm = Recorded(stand_ins.arm, self.chronicle, f"{who} arm")
+        arm = Recorded(stand_ins.watch.door(stand_ins.arm, who), self.chronicle, f"{who} arm")
         return Doors(
             arm=self._guard(f"{who} arm", arm),
             cluster=self._guard(f"{who} cluster", stand_ins.cluster.misfortune.door(cluster)),
