@@ -10,7 +10,7 @@ SEED ?= 1
 SEEDS ?= 300
 ARGS ?=
 
-.PHONY: help install run simulate sim sim-mutants test check format e2e e2e-scheduler e2e-burst crash control-plane bench-packing bench-plan package infra-check clean
+.PHONY: help install run simulate sim sim-mutants test check format e2e e2e-scheduler e2e-burst crash control-plane bench-packing bench-plan bench-fallback package infra-check clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -73,6 +73,9 @@ bench-packing: install ## Packing beside Karpenter and kube-scheduler's own plug
 
 bench-plan: install ## `sluice plan -o json` from outside, on 15,000 pods and 1,000 nodes, in under two seconds
 	$(PY) -m bench.plan_command $(ARGS)
+
+bench-fallback: install ## How soon a failure, a Spot notice or an event becomes a request: whole system, written latency model (some 8 minutes)
+	$(PY) -m bench.fallback $(ARGS)
 
 package: install ## What is uploaded to Azure: built, unpacked, run with its requirements alone; sizes, licences, SBOM
 	$(PY) -m pytest -q -rP -m "package or not package" tests/package $(ARGS)
