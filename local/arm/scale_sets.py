@@ -157,8 +157,7 @@ class ScaleSets:
             told = f"The scale set '{scale_set.name}' has a single placement group, which takes {_ONE_GROUP} VMs."
             raise ArmError(409, "OperationNotAllowed", told)
         living = scale_set.living()
-        counted = scale_set.vms if self._cloud.quirks.capacity_drops_when_gone else living
-        needed = target - len(counted)
+        needed = target - self._counted(scale_set)
         if needed > 0:
             self._cloud.check_offer(scale_set.name, scale_set.sku)
         self._cloud.quota.check(
@@ -242,7 +241,7 @@ class ScaleSets:
 
         def failing() -> None:
             if not cloud.quirks.failed_growth_keeps_capacity and operation.status == "InProgress":
-                scale_set.capacity = len(scale_set.living())
+                scale_set.capacity = self._counted(scale_set)
             self._grown(scale_set, operation, then, "Failed")
 
         code, message = (
@@ -259,6 +258,10 @@ class ScaleSets:
         if scale_set.growing == operation.id:
             scale_set.growing, scale_set.provisioning_state = "", state
             scale_set.version += 1
+
+    def _counted(self, scale_set: ScaleSet) -> int:
+        """How many VMs its capacity stands for: with those that are going, where it drops only when they are gone."""
+        return len(scale_set.vms if self._cloud.quirks.capacity_drops_when_gone else scale_set.living())
 
     def _settled(self, scale_set: ScaleSet) -> None:
         scale_set.version += 1
