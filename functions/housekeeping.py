@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from functions.deletion import KEPT_VMS
 from functions.durable import Json, Registry, Starter, input_of, purged, running_since_before
 from functions.outcomes import LOG, tell
 from functions.trail import TRAIL
@@ -22,6 +23,7 @@ KEPT = {
     "acted/": timedelta(days=7),
     "removals/": timedelta(days=7),
     "nodes/": timedelta(days=30),
+    KEPT_VMS: timedelta(days=1),
 }
 SNAPSHOTS_KEPT = timedelta(days=1)
 BOUNDS = {  # how long one history of each may run; what waits for people or for Azure has longer
@@ -34,7 +36,8 @@ BOUNDS = {  # how long one history of each may run; what waits for people or for
     "await_operation": timedelta(hours=2),
     "grow_pool": timedelta(hours=3),
 }
-LONGEST = timedelta(hours=26)  # a drain may take a day, by the pools file; that of any other
+LONGEST = timedelta(hours=26)  # that of any other: a drain may take a day, by the pools file
+WAITS = frozenset({"retire_node", "drain_node"})  # for runs that must not be cut off, as long as the pools file says
 REMEDY = (
     "read what it waits for in its history; if it never will end, terminate it (func durable terminate --id ...): "
     "the next sweep puts its node back to work and drops what the ledger had of it"
@@ -66,6 +69,8 @@ async def _report_stuck(world: World, client: Starter, now: datetime) -> None:
         if age <= BOUNDS.get(status.name, LONGEST):
             continue
         order = await input_of(client, status.instance_id)
+        if status.name in WAITS and age <= LONGEST + timedelta(seconds=order.get("completion_timeout", 0.0)):
+            continue
         told = {"id": status.instance_id, "name": status.name, "since": status.created_time.isoformat()}
         LOG.warning("orchestration %s (%s) runs since %s: %s", *told.values(), REMEDY)
         found.setdefault(str(order.get("cluster", "")), []).append(told)
