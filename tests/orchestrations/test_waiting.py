@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from functions import housekeeping
 from local.kube.controllers.kubelet import RUN_SECONDS
 from shared.names import WAIT_FOR_COMPLETION_ANNOTATION
 from tests.orchestrations.stage import POOLS, Stage
@@ -116,3 +118,17 @@ def test_azure_that_takes_the_vm_waits_for_nobody() -> None:
     assert all("deletionTimestamp" in pod["metadata"] for pod in stage.pods("train"))
     stage.run(300)
     assert node not in [each["metadata"]["name"] for each in stage.nodes()]
+
+
+def test_a_saga_that_waits_as_long_as_the_file_lets_it_is_not_reported_as_stuck(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(housekeeping, "LONGEST", timedelta(minutes=20))
+    stage = Stage(LEARNING, timers=True)
+    stage.submit(1, cpu="1", prefix="train", notes={RUN_SECONDS: str(10 * HOUR), **WAITS}, restartPolicy="Never")
+    stage.run(2)
+    stage.say(seconds=240)
+    stage.idle(seconds=1.9 * HOUR)
+    (going,) = stage.ledger()["retirements"].values()
+    assert going["stage"] == "waiting"
+    assert stage.status()["clusters"]["training"]["stuck"] == []
