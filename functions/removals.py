@@ -202,15 +202,19 @@ class _Look:
         self.waiting: dict[str, str] = {}
 
     def finish(self, node: str, vm: Json) -> None:
-        """The VM is gone: see to its NICs, its OS disk and its Node object."""
+        """The VM is gone: see to its NICs, its OS disk and its Node object. What is in one's way is in no other's."""
         if not may_retire(self._pool):
             self.gone.append(node)  # nothing more is written; what is left over is for a sweep in another mode
             return
-        held = self._clear(vm) if vm["nics"] or vm["os_disk"] else ""
+        try:
+            held = self._clear(vm).rsplit("/", 1)[-1] if vm["nics"] or vm["os_disk"] else ""
+            if not held:
+                delete_node_object(self._world.api(self._order["cluster"]), node, vm["uid"])
+        except OutsideError as error:
+            held = f"what is left of it ({error.message[:80]})"
         if held:
-            self.waiting[node] = held.rsplit("/", 1)[-1]
+            self.waiting[node] = held
             return
-        delete_node_object(self._world.api(self._order["cluster"]), node, vm["uid"])
         tell("retired", cluster=self._order["cluster"], node=node, pool=self._pool.name, op=vm["op"])
         order = {**self._order, "node": node, "op": vm["op"], "uid": vm["uid"]}
         trail.note_node(self._world, order, trail.GONE, "VM, NICs, OS disk and Node object are gone")

@@ -114,3 +114,17 @@ def test_an_activity_that_runs_twice_removes_each_node_once() -> None:
     stage.idle(seconds=600)
     assert stage.machines()["spot"] == 0
     assert stage.nodes() == []
+
+
+def test_a_nic_that_may_not_be_deleted_keeps_no_other_node_from_going() -> None:
+    stage = with_empty_nodes(5, stage_of_vms(VMS_AT_ONCE))
+    stage.stand.arm.faults.add(Fault("nic.cleanup", stage="async"))
+    forbidden = stage.stand.arm.faults.add(Fault("nic.delete", code="AuthorizationFailed", status=403, times=None))
+    stage.idle(seconds=150)
+    assert stage.machines()["spot"] == 0
+    assert len(stage.nodes()) == 1
+    assert len(stage.stand.arm.truth.leaks().nics) == 1
+    stage.stand.arm.faults.remove(forbidden)
+    stage.run(120)
+    assert stage.nodes() == []
+    assert stage.stand.arm.truth.leaks().nics == ()
