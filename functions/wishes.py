@@ -13,8 +13,8 @@ from shared.packing.pool_choice import open_zones
 from shared.planning.in_vain import class_key
 from shared.state.ledger import moment
 
-VM_CHUNK = 8  # stand-alone VMs per growth: each has an operation of its own to await
 SET_CHUNK = 100  # scale set VMs per growth: what a placement group takes, and few enough to name in the ledger
+VM_CHUNK = 8  # stand-alone VMs per growth: each has an operation of its own to await
 MOST_CLASSES = 12  # remembered of a growth
 MOST_NAME = 80  # characters of a pod's name there
 WHY_PODS = 3  # named in a growth's order, of which there are up to MOST_STARTS in 32 kB
@@ -37,7 +37,7 @@ def growths_of(
     for pool in config.pools:
         if not may_grow(pool):
             continue
-        size = VM_CHUNK if pool.kind is PoolKind.VM else SET_CHUNK
+        size = min(pool.ramp, VM_CHUNK if pool.kind is PoolKind.VM else SET_CHUNK)
         may_be = open_zones(pool, failures, moment(order["now"]))
         for start in range(0, wanted[pool.name], size):
             yield {

@@ -17,6 +17,9 @@ from operator import attrgetter
 Resources = Mapping[str, int]
 Pairs = tuple[tuple[str, str], ...]
 
+MOST_AT_ONCE = 100
+"""Nodes asked for in one request: what a placement group takes, and few enough to name in the ledger."""
+
 TOTAL_CORES, SPOT_CORES = "cores", "lowPriorityCores"
 """Core quotas of a region, as compute's list of usages names them."""
 
@@ -371,6 +374,7 @@ class Pool:
     placement_groups: PlacementGroups | None = None
     headroom: int = 0  # nodes kept free of pods
     drain: Drain = Drain.EVICT
+    ramp: int = MOST_AT_ONCE  # nodes asked for in one request, at most
     part_of: str = ""  # while a plan is made: the pool that this one is a zone of (`shared.planning.zonal`)
 
     @property

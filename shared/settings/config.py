@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from shared.model import AzureScope, Config, Drain, Mode, Pool, PoolKind, Priority, ScaleDown, Timing
+from shared.model import MOST_AT_ONCE, AzureScope, Config, Drain, Mode, Pool, PoolKind, Priority, ScaleDown, Timing
 from shared.quantity import format_amount
 from shared.settings import config_aks, config_bounds
 from shared.settings.config_schema import (
@@ -316,6 +316,7 @@ def _pool(fields: Json, shape: dict[str, int], reserved: dict[str, int], azure: 
         vcpus=fields.get("quota", {}).get("vcpus", vcpus(fields.get("sku", ""))),
         placement_groups=fields.get("placement_groups"),
         headroom=fields.get("headroom", 0),
+        ramp=fields.get("ramp", MOST_AT_ONCE),
         drain=fields.get("drain", Drain.EVICT),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shared.model import PRIORITY_CUTOFF, Headroom, Mix, PlacementGroups, Pool, PoolKind, Priority
+from shared.model import MOST_AT_ONCE, PRIORITY_CUTOFF, Headroom, Mix, PlacementGroups, Pool, PoolKind, Priority
 from shared.settings.config_schema import Choice, Field, ListOf, Number, Problem, Record, Records, Text, Whole
 
 Json = dict[str, Any]
@@ -35,6 +35,13 @@ def pool_fields(most_nodes: int) -> tuple[Field, ...]:
             Choice(PlacementGroups),
             "single (a scale set with singlePlacementGroup: at most 100 nodes), many (1,000) or many-custom-image "
             "(600). Where it is left out, max alone counts.",
+        ),
+        Field(
+            "ramp",
+            Whole(1, MOST_AT_ONCE),
+            f"Nodes asked for in one request, at most; kind aks asks for all that wait. Default {MOST_AT_ONCE}: what a "
+            "placement group takes. Fewer where capacity is scarce, since Azure often refuses a request as a whole.",
+            default=MOST_AT_ONCE,
         ),
         Field(
             "headroom",

@@ -132,3 +132,15 @@ def test_a_pool_that_stays_locked_gives_its_wish_back() -> None:
     stage.host.signal("cluster", "training", "unlock_pool", lock)
     stage.run(300)
     assert len(stage.bound()) == 1
+
+
+def test_a_pool_with_a_ramp_is_asked_for_a_few_at_a_time_and_keeps_what_it_gets() -> None:
+    stage = stage_of(
+        POOLS.replace("max: 10\n    fallback", "max: 10\n    ramp: 2\n    fallback"), overlapping_growth_preempts=False
+    )
+    stage.submit(5)
+    stage.run(2)
+    stage.say(seconds=300)
+    asked = [write.target for write in stage.stand.arm.truth.writes if write.resource == "spot"]
+    assert asked == [2, 4, 5]
+    assert len(stage.bound()) == 5
