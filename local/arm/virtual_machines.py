@@ -77,14 +77,9 @@ class VirtualMachines:
         operation = cloud.operations.begin("vm.delete", vm.name)
         fault = cloud.faults.take("vm.delete", vm.name, "async")
         if fault is not None:
-            seconds = cloud.duration(cloud.latencies.failure)
-            failing = vm.set_state
+            seconds, code = cloud.duration(cloud.latencies.failure), fault.code
             cloud.operations.end_later(
-                operation,
-                seconds,
-                code=fault.code,
-                message=fault.text,
-                then=lambda: failing("Failed", failure=fault.code),
+                operation, seconds, code=code, message=fault.text, then=lambda: _fail_deletion(vm, code)
             )
         else:
             seconds = cloud.duration(cloud.latencies.delete) + cloud.slowness("vm.delete", vm.name)
@@ -263,6 +258,12 @@ class VirtualMachines:
         if vm is None:
             raise not_found(_KIND, call.name, call.target.group)
         return vm
+
+
+def _fail_deletion(vm: Vm, code: str) -> None:
+    """The VM runs on; unless a later deletion is under way."""
+    if vm.deleting_at is None:
+        vm.set_state("Failed", failure=code)
 
 
 def _check_idle(vm: Vm) -> None:

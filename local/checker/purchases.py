@@ -52,6 +52,8 @@ class Purchases:
         self._smallest: dict[str, dict[str, int]] = {}  # by pool: the least that a node of it was seen to offer
         self._bought: deque[Purchase] = deque()
         self._trouble: datetime | None = None
+        self._weighed: datetime | None = None  # when, and what came of it
+        self._counted = self._limit = 0
 
     def begin(self) -> None:
         """What stands already was never bought."""
@@ -113,17 +115,20 @@ class Purchases:
 
     def note_made(self, vm: Vm) -> None:
         """A VM of ours was bought."""
-        self._bought.append(Purchase(self._book.timeline.now(), vm))
-        self._forget()
-        if len(self._bought) <= self._spare() + 1:
-            return
-        counted = [purchase for purchase in self._bought if self._counts(purchase)]
-        most = self._most()
-        if len(counted) > most and len(counted) > (most := most + self._exchanged()):
+        now = self._book.timeline.now()
+        self._bought.append(Purchase(now, vm))
+        if now == self._weighed:  # one of many that one write makes: the others were weighed a moment ago
+            self._counted += 1
+        else:
+            self._forget()
+            self._weighed, self._counted = now, sum(self._counts(purchase) for purchase in self._bought)
+            self._limit = self._most()
+        if self._counted > self._limit and self._counted > (most := self._limit + self._exchanged()):
             pods = sum(self._demand.values())
-            self._bought.clear()
-            words = f"{len(counted)} nodes within {WINDOW.seconds // 60} min for {pods} pods"
+            words = f"{self._counted} nodes within {WINDOW.seconds // 60} min for {pods} pods"
             self._book.note("bought-too-much", f"{words}, which can need {most} at most; the last one is {vm.name}")
+            self._bought.clear()
+            self._weighed = None
 
     def _forget(self) -> None:
         before = self._book.timeline.now() - WINDOW
@@ -144,10 +149,8 @@ class Purchases:
         return now - purchase.at <= JOINS_WITHIN or self._book.is_ready(vm.computer_name.lower())
 
     def _most(self) -> int:
-        return sum(self._nodes_for(key, pods) for key, pods in self._demand.items()) + self._spare() + 1
-
-    def _spare(self) -> int:
-        return sum(pool.minimum + pool.headroom for pool in self._book.pools)
+        spare = sum(pool.minimum + pool.headroom for pool in self._book.pools)
+        return sum(self._nodes_for(key, pods) for key, pods in self._demand.items()) + spare + 1
 
     def _exchanged(self) -> int:
         """Nodes that may be bought to take others' place: Spot for on-demand, and whatever is cheaper."""
