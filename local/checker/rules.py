@@ -7,15 +7,18 @@ Azure's part tells is judged here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from local.checker.evidence import AzureEvidence, Evidence
 from local.checker.notebook import some
 from local.checker.refused import shut_pools
 from local.checker.servable import fits
 from local.checker.together import served_in_part
-from local.kube.kinds import POD
+from local.kube.kinds import NODE, POD
 from local.kube.objects import is_finished
+
+JOINED_WITHIN = timedelta(hours=1)
+"""Boot, the wait for a node that does not come, two sweeps and a slow deletion."""
 
 Rule = Callable[[Evidence], Iterator[str]]
 AzureRule = Callable[[AzureEvidence], Iterator[str]]
@@ -108,6 +111,15 @@ def no_node_is_left_over(evidence: Evidence) -> Iterator[str]:
     yield from (f"{end} leaked-node: {name} has no VM" for name in nodes_without_vm(evidence))
 
 
+def no_machine_is_left_alone(evidence: Evidence) -> Iterator[str]:
+    """At the end no VM of a pool stands for long without a Node: nobody could work there, and it costs all the same."""
+    nodes = {node.name for node in evidence.store.all(NODE)}
+    for vm in evidence.arm.live_vms():
+        ours = vm.deleting_at is None and any(pool.holds(vm) for pool in evidence.pools)
+        if ours and vm.computer_name.lower() not in nodes and evidence.now - vm.created_at > JOINED_WITHIN:
+            yield f"{_at(evidence, evidence.now)} leaked-vm: {vm.name} has no node"
+
+
 def nodes_without_vm(evidence: Evidence) -> list[str]:
     """Nodes that stand at the end though no VM carries them."""
     carried = {vm.computer_name.lower() for vm in evidence.arm.live_vms()}
@@ -179,5 +191,6 @@ RULES: tuple[Rule, ...] = (
     events_are_handled,
     gangs_start_together,
     no_node_is_left_over,
+    no_machine_is_left_alone,
     nobody_waits_in_vain,
 )

@@ -188,3 +188,12 @@ def test_trouble_is_known_by_its_last_time(scene: Scene):
     scene.stand_ins.arm.cloud.faults.take("scale_set.get", "general", "sync")
     assert stand_ins.last_trouble() == scene.timeline.now()
     assert stand_ins.probes() == {"arm.ordered scale_set.get sync": 1}
+
+
+def test_a_vm_that_stands_without_a_node_is_found_in_the_end(scene: Scene):
+    scene.stand_ins.arm.faults.add(Fault("machine.boot", stage="async"))
+    scene.azure("PATCH", GENERAL, {"sku": {"capacity": 3}})
+    scene.wait(30 * MINUTES)
+    assert scene.verdict() == ["left-over"]
+    scene.wait(40 * MINUTES)
+    assert scene.verdict() == ["left-over", "leaked-vm"]
