@@ -105,11 +105,12 @@ class Purchases:
         pool = self._book.pool_of(vm) if vm is not None else None
         if pool is None:
             return
-        offered = node.status.get("allocatable") or {}
-        smallest = self._smallest.setdefault(pool.name, dict(pool.allocatable))
-        for name, text in offered.items():
-            if name in smallest:
-                smallest[name] = min(smallest[name], amount(name, text))
+        known = self._smallest.get(pool.name, pool.allocatable)
+        offered = {name: amount(name, text) for name, text in (node.status.get("allocatable") or {}).items()}
+        if any(offered.get(name, most) < most for name, most in known.items()):
+            self._smallest[pool.name] = {name: min(most, offered.get(name, most)) for name, most in known.items()}
+            for purchase in self._bought:  # those that come may be taken for as small: nobody knows yet
+                purchase.in_vain |= pool.holds(purchase.vm)
 
     # Supply
 

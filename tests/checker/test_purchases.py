@@ -96,6 +96,15 @@ def test_a_node_that_offers_less_than_promised_holds_fewer(scene: Scene):
     assert scene.rules() == []
 
 
+def test_what_comes_of_a_pool_that_disappoints_may_be_bought_elsewhere(scene: Scene):
+    submit(scene, 4, "3")
+    buy(scene, 4)
+    small = {"status": {"allocatable": {"cpu": "2", "memory": "16Gi", "pods": "110"}}}
+    scene.admin("PATCH", "/api/v1/nodes/general000000/status", small)
+    buy(scene, 4, SPOT)
+    assert scene.rules() == []
+
+
 def test_what_daemon_sets_take_counts(scene: Scene):
     template = {
         "metadata": {"labels": {"app": "agent"}},
