@@ -43,7 +43,7 @@ class CrashRun:
         """Submit, wait a moment, kill, start again, `kills` times."""
         for number in range(1, kills + 1):
             if self._pods - self._succeeded() < 12:
-                self._submit()
+                self._submit(failing=number > kills / 2)  # once refused, no Spot node comes for an hour
             if self._chance.random() < EVICTED:
                 self._evict()
             time.sleep(self._chance.uniform(*ALIVE_SECONDS))
@@ -68,9 +68,9 @@ class CrashRun:
         ends = {one["instanceId"]: one["runtimeStatus"] for one in self._system.orchestrations()}
         return sorted(f"{name}: {ends.get(name, 'lost')}" for name in self.interrupted if ends.get(name) != "Completed")
 
-    def _submit(self) -> None:
+    def _submit(self, *, failing: bool) -> None:
         name, pods = f"job-{len(self._jobs)}", self._chance.randint(2, 8)
-        if self._chance.random() < 0.3:
+        if failing and self._chance.random() < 0.3:
             fault = {
                 "operation": "scale_set.update",
                 "resource": SPOT,
