@@ -36,6 +36,8 @@ from shared.adapters.errors import (
 CAPACITY_CODES = frozenset(
     {
         "AllocationFailed",
+        "ErrCode_InsufficientVCPUQuota",
+        "InsufficientVCPUQuota",
         "OverconstrainedAllocationRequest",
         "OverconstrainedZonalAllocationRequest",
         "QuotaExceeded",
@@ -54,6 +56,7 @@ _ACTIONS = (
 )
 
 
+_QUOTED = re.compile(r"""\bcode"?\s*[=:]\s*"(\w+)\"""", re.IGNORECASE)  # AKS quotes compute in the text as well
 _NUMBERS = "Current Limit"
 _DEEPEST = 4
 
@@ -106,8 +109,9 @@ def capacity_missing(code: str, message: str) -> bool:
 
 
 def error_of(body: object) -> tuple[str, str]:
-    """(code, message) of an ARM error body or a failed operation's. What says most may lie in the `details`: missing
-    capacity, a missing right, or the numbers of a quota that AKS calls exceeded and compute counts."""
+    """(code, message) of an ARM error body or a failed operation's. What says most may lie in the `details`, or
+    be quoted in the text: missing capacity, a missing right, or the numbers of a quota that AKS calls exceeded and
+    compute counts."""
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return "", ""
@@ -118,6 +122,7 @@ def error_of(body: object) -> tuple[str, str]:
 def _told(error: dict[str, Any], depth: int = 0) -> Iterator[tuple[str, str]]:
     message = str(error.get("message") or "")
     yield str(error.get("code") or ""), message
+    yield from ((code, message) for code in _QUOTED.findall(message))
     for detail in (error.get("details") or ()) if depth < _DEEPEST else ():
         if isinstance(detail, dict):
             yield from _told({"message": message, **detail}, depth + 1)

@@ -78,6 +78,8 @@ RULES = {
     "OverconstrainedAllocationRequest": Rule(Scope.SIZE, HOUR, HOUR),
     "VMSizeNotSupported": Rule(Scope.SIZE, 23 * HOUR, 23 * HOUR, both=True),
     "QuotaExceeded": Rule(Scope.QUOTA, _QUOTA_SHORT, _QUOTA_SHORT),
+    "ErrCode_InsufficientVCPUQuota": Rule(Scope.QUOTA, _QUOTA_SHORT, _QUOTA_SHORT),
+    "InsufficientVCPUQuota": Rule(Scope.QUOTA, _QUOTA_SHORT, _QUOTA_SHORT),
     "SubscriptionQuotaReached": Rule(Scope.QUOTA, _QUOTA_NONE, _QUOTA_NONE),
     "OperationPreempted": _NOTHING,
     "TooManyRequests": _NOTHING,

@@ -6,6 +6,7 @@ import pytest
 
 from local.arm import Fault, Quirks
 from local.web import Request
+from shared.adapters.azure_errors import error_of
 from shared.adapters.azure_polling import unpack
 from shared.adapters.errors import CapacityMissing, NotFound, Occupied, Refused, Rejected, RetryLater, StaleWrite
 from shared.model import Pool, PoolKind, Priority
@@ -264,3 +265,23 @@ def test_without_an_agent_pool_the_package_is_not_imported(quick: World) -> None
     finally:
         for name in loaded:
             del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ('Reconcile failed: SubCode: X; OriginalError: Code="AllocationFailed" Message="no room"', "AllocationFailed"),
+        ('Provisioning failed. Error: {"code": "QuotaExceeded", "message": "no"}', "QuotaExceeded"),
+        ('Provisioning failed. Error: {"code": "Strange"}', "ReconcileVMSSAgentPoolFailed"),
+    ],
+)
+def test_a_code_that_is_only_quoted_in_the_text_is_found(message: str, code: str) -> None:
+    assert error_of({"error": {"code": "ReconcileVMSSAgentPoolFailed", "message": message}}) == (code, message)
+
+
+def test_akss_own_check_of_the_quota_is_missing_capacity(quick: World) -> None:
+    (np1,) = quick.pools(agents())
+    text = "Insufficient vcpu quota requested 2, remaining 0 for family StandardDasv7Family for region eastus."
+    quick.arm.faults.add(Fault("agent_pool.update", code="ErrCode_InsufficientVCPUQuota", message=text, status=400))
+    with pytest.raises(CapacityMissing, match="remaining 0"):
+        quick.compute.begin_capacity(np1, 1, "")

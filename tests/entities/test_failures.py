@@ -105,6 +105,8 @@ TABLE = [
     ("QuotaExceeded", LIMIT_8.format("LowPriorityCores"), QUOTA, 10, 10),
     ("SubscriptionQuotaReached", LIMIT_8.format("LowPriorityCores"), QUOTA, HOUR, HOUR),
     ("QuotaExceeded", "no more of these", SIZE, 10, 10),
+    ("ErrCode_InsufficientVCPUQuota", "Insufficient vcpu quota requested 2, remaining 0 for family X", SIZE, 10, 10),
+    ("InsufficientVCPUQuota", "Insufficient regional vcpu quota left, requested quota 4", SIZE, 10, 10),
     ("OperationNotAllowed", "the set is marked for deletion", POOL, 5, 5),
     ("LocationNotAvailableForResourceType", "", REGION, HOUR, HOUR),
     ("RegionDoesNotAllowProvisioning", "", REGION, HOUR, HOUR),
