@@ -50,6 +50,7 @@ SETTLE = timedelta(hours=3)
 """Until everything is served when nothing fails any more: the longest memory of a failure, a boot and two sweeps."""
 GO_HOME = timedelta(hours=3)
 """Until everything is gone: idle time, drains, and leftovers that must be seen twice, half an hour apart."""
+BY_HAND = 0.3  # of all worlds: a disk is attached by hand, and would go with its VM
 PLENTY = 1_000_000
 _FAILED = re.compile(r'\{"ok": ?false, ?"kind": ?"([a-z-]+)"')
 METHODS = {"create": "POST", "delete": "DELETE", "patch": "PATCH"}
@@ -95,6 +96,9 @@ class Run:
         self._templates()
         self._deallocate()
         self.volumes = Volumes(self.system, world.volumes, world.detach, stream(world.seed, "volumes"), self.probes)
+        by_hand = stream(world.seed, "volume by hand")
+        if by_hand.random() < BY_HAND:
+            self.system.timeline.call_later(by_hand.uniform(120.0, world.busy), self.volumes.attach_by_hand)
         self._plan()
 
     def play(self) -> Outcome:
@@ -230,6 +234,7 @@ class Run:
         stand_ins = self.system.stand_ins
         self._calm, self._calm_since = True, self.system.timeline.now()
         stand_ins.calm()
+        self.volumes.let_go()
         for fault in self._armed:
             stand_ins.arm.faults.remove(fault)
         stand_ins.calm()

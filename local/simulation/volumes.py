@@ -12,11 +12,12 @@ from typing import Any
 
 import orjson
 
-from local.arm.state import Disk
+from local.arm.state import Disk, Vm
 from local.kube.kinds import POD
 from local.kube.store import DELETED, Change, Stored
 from local.system.virtual import VirtualSystem
 from local.web import Request
+from shared.model import PoolKind
 
 Json = dict[str, Any]
 DRIVER = "disk.csi.azure.com"
@@ -38,6 +39,7 @@ class Volumes:
         self._disks: dict[str, str] = {}  # by claim
         self._users: dict[str, dict[str, str]] = {}  # by claim: pod uid to node
         self._where: dict[str, str] = {}  # by claim: the node that it is attached to
+        self._by_hand = ""
         self._make(count)
         system.stand_ins.cluster.store.subscribe(self._note)
 
@@ -50,6 +52,31 @@ class Volumes:
             name = f"data-{number}"
             self._disks[name], self._users[name] = self._disk(name), {}
             self._claim(name)
+
+    # A disk that somebody attached by hand
+
+    def attach_by_hand(self) -> None:
+        """Somebody attaches a volume's disk to an on-demand VM, so that it would be deleted together with it: such a VM
+        must stay. Kubernetes knows nothing of it."""
+        agent_pools = {pool.resource for pool in self._system.stand_ins.config.pools if pool.kind is PoolKind.AKS}
+        vms = [vm for vm in self._arm.truth.live_vms() if not vm.spot and vm.resource not in agent_pools]
+        vms = [vm for vm in vms if vm.power == "running" and vm.deleting_at is None and self._is_ours(vm)]
+        if not vms:
+            return
+        self._by_hand = self._disk("by-hand")
+        self._arm.attach_disk(vms[0].id, self._by_hand, delete_option="Delete")
+        self._probes["volume attached by hand"] += 1
+
+    def _is_ours(self, vm: Vm) -> bool:
+        return any(pool.holds(vm) for pool in self._system.stand_ins.pool_facts())
+
+    def let_go(self) -> None:
+        """They hear of it, and set the disk's deleteOption to Detach."""
+        holders = (
+            vm for vm in self._arm.truth.live_vms() if any(each.disk.id == self._by_hand for each in vm.data_disks)
+        )
+        for vm in list(holders):
+            self._arm.attach_disk(vm.id, self._by_hand)
 
     def _disk(self, name: str) -> str:
         scope = self._system.stand_ins.config.pools[0].azure
