@@ -27,6 +27,7 @@ PATIENCE = timedelta(minutes=5)  # our own operations take one to four minutes
 FOREIGN_PATIENCE = timedelta(minutes=1)  # an upgrade takes much longer than that
 OWN_STATES = frozenset({"scaling", "deleting", "updating", "succeeded", "failed", "canceled"})
 BUSY_PAUSE = 10.0
+CLEARING_PAUSES = (10.0, 30.0, 60.0, 120.0)  # nobody waits for what is cleared up; the last one repeats
 STALE_PAUSE = 2.0
 TURNS_PER_HISTORY = 3
 CLEARING_PATIENCE = timedelta(minutes=30)
@@ -201,8 +202,9 @@ def clear_agent_pool(context: Orchestration) -> Steps[Json]:
             return cleared
     if until(context, order["patience"]) <= 0:
         return no("busy", f"pool {order['pool']} stayed busy; the next sweep looks again")
-    yield from pause(context, BUSY_PAUSE)
-    context.continue_as_new(order)
+    rounds = order.get("rounds", 0)
+    yield from pause(context, CLEARING_PAUSES[min(rounds, len(CLEARING_PAUSES) - 1)])
+    context.continue_as_new({**order, "rounds": rounds + 1})
     return {}
 
 

@@ -22,8 +22,7 @@ QUICK_SHARE = 0.4  # that of reads fills two and a half times as fast
 POLLS_PER_HISTORY = 10  # replaying is quadratic in the history's length
 POLL_FAILURES = 6  # in a row; then the instances have to tell
 PATIENCE = timedelta(minutes=60)  # Azure gives up sooner itself; a lost operation must not be asked after for ever
-LOCK_TRIES = 8  # per history
-LOCK_PAUSE = 3.0
+LOCK_PAUSES = (3.0, 3.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)  # a write takes seconds; what takes longer, takes minutes
 LOCK_PATIENCE = timedelta(minutes=10)
 
 
@@ -78,8 +77,8 @@ def take_pool(context: Orchestration) -> Steps[Json]:
     order = context.get_input()
     deadline = order.get("deadline") or stamp(context.current_utc_datetime + LOCK_PATIENCE)
     wanted = {name: order[name] for name in ("pool", "holder", "seconds")}
-    for _ in range(LOCK_TRIES):
-        yield from pause(context, LOCK_PAUSE)
+    for wait in LOCK_PAUSES if "deadline" not in order else LOCK_PAUSES[-1:] * len(LOCK_PAUSES):
+        yield from pause(context, wait)
         answer = yield from ledger(context, order, "lock_pool", **wanted)
         if answer["granted"]:
             return answer

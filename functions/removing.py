@@ -28,7 +28,7 @@ MOST_AT_ONCE = 100  # nodes per call: their re-checks must fit into the time of 
 REMOVAL_REQUESTS = 4
 LOOK_REQUESTS = 15
 ASK_PATIENCE = timedelta(minutes=30)  # for a pool that is busy
-ASK_PAUSE = 10.0
+ASK_PAUSES = (10.0, 15.0, 30.0, 60.0)  # between rounds while the pool is busy; the last one repeats
 HANGING = timedelta(minutes=15)  # a deletion takes a minute; one that takes this long may take for ever
 LOOK_PAUSES = (10.0, 10.0, 10.0, 15.0, 20.0, 30.0)  # between looks at what is being deleted; the last one repeats
 LOOKS_PER_HISTORY = 6
@@ -87,9 +87,10 @@ def remove_nodes(context: Orchestration) -> Steps[Json]:
             yield from pause(context, GATHER_PAUSE)
     yield from draw(context, order, REMOVAL_REQUESTS, urgent=False)
     asked = yield from _asked(context, order)
-    if asked.get("wait"):
-        yield from pause(context, asked["wait"])
-        context.continue_as_new(order)
+    if "wait" in asked:
+        rounds = order.get("rounds", 0)
+        yield from pause(context, max(ASK_PAUSES[min(rounds, len(ASK_PAUSES) - 1)], asked["wait"]))
+        context.continue_as_new({**order, "rounds": rounds + 1})
     elif asked["left"]:
         deadline = stamp(context.current_utc_datetime + HANGING)
         context.continue_as_new({**order, "left": asked["left"], "deadline": deadline})
@@ -97,7 +98,8 @@ def remove_nodes(context: Orchestration) -> Steps[Json]:
 
 
 def _asked(context: Orchestration, order: Json) -> Steps[Json]:
-    """Under the pool's lock: {"left": the nodes whose VMs Azure deletes}, or {"wait": seconds} before another round."""
+    """Under the pool's lock: {"left": the nodes whose VMs Azure deletes}, or {"wait": seconds} at least before
+    another round."""
     locked = yield from lock(context, order)
     taken = yield from ledger(context, order, "take_departing", pool=order["pool"], op=order["op"], most=MOST_AT_ONCE)
     nodes = [each["node"] for each in taken["nodes"]]
@@ -115,7 +117,7 @@ def _asked(context: Orchestration, order: Json) -> Steps[Json]:
         sure = answer["ok"] and not answer["asked"]
         yield from _note(context, order, kept=kept, ready=others if sure else [])
         yield from unlock(context, order)
-        return {"left": [], "wait": max(ASK_PAUSE, answer.get("retry_after") or 0.0)}
+        return {"left": [], "wait": answer.get("retry_after") or 0.0}
     if refused:
         kept = {**kept, **_all(others, refused, answer["reason"])}
     yield from _note(context, order, kept=kept, deleting=answer.get("deleting", []))

@@ -180,7 +180,7 @@ class Work:
         return f"{what}-{next(self._numbers)}"
 
     def _cpu(self) -> str:
-        return f"{self._draw.choice((500, 1000, 1800, 2500, 3300, 3600))}m"
+        return f"{self._draw.choice((400, 500, 800, 1200, 1800, 2600, 3400))}m"
 
     def _pod(self, name: str, cpu: str, seconds: float, *, annotations: Json | None = None) -> Json:
         template = self._template(name, cpu, {RUN: f"{seconds:.0f}", **(annotations or {})})

@@ -78,7 +78,7 @@ def draw_world(seed: int) -> World:
     pools = agent_pools.draw(managed, _pools(stream(seed, "world", "pools")))
     aks = any(pool.get("kind") == "aks" for pool in pools)
     times = stream(seed, "world", "times")
-    busy = times.uniform(1500.0, 2700.0)
+    busy = times.uniform(1200.0, 2000.0)
     boot = _boot(times)
     volumes = times.choice((1, 1, 2, 3))
     gpus = any("gpu" in pool["name"] for pool in pools)
