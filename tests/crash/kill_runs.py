@@ -26,7 +26,7 @@ OPEN = frozenset({"Pending", "Running", "ContinuedAsNew"})
 ALIVE_SECONDS = (0.1, 2.5)  # how long a Functions host lives before it is killed
 EVICTED = 0.25  # chance that a Spot node is taken away before a kill
 NOTICE = 8.0  # seconds
-SETTLE_SECONDS = 420.0  # a redelivered event waits up to a minute, what got lost up to one round of maintenance
+SETTLE_SECONDS = 960.0  # a node that was called back is left alone for ten minutes, then the sweep takes it up
 
 
 class CrashRun:
