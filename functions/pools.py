@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import accumulate
@@ -96,7 +96,9 @@ def inspect_growth(world: World, order: Json) -> Json:
     instances = world.compute_of(pool).instances(pool) if order["asked_azure"] else []
     mine = [each for each in instances if _is_of(each, order)]
     failed = [each for each in mine if has_failed(each)]
-    good = sorted((each for each in mine if not has_failed(each) and each.provisioning_state != GOING), key=_likeliest)
+    good = sorted(
+        (each for each in mine if not has_failed(each) and each.provisioning_state != GOING), key=likeliest(order)
+    )
     found = {
         "candidates": _named(good),
         "failed": _named(failed),
@@ -173,10 +175,16 @@ def has_failed(instance: Instance) -> bool:
     return bool(instance.failure) or instance.provisioning_state == FAILED or instance.deallocated
 
 
-def _likeliest(instance: Instance) -> tuple[bool, float, str]:
-    """Those that are ready before those that may still fail, the youngest first."""
-    age = -instance.created_at.timestamp() if instance.created_at else 0.0
-    return instance.provisioning_state != "Succeeded", age, instance.instance_id
+def likeliest(order: Json) -> Callable[[Instance], tuple[bool, bool, float, str]]:
+    """Those that are ready before those that may still fail; then the oldest that came after the growth was asked for,
+    since a later growth of the pool can only have younger ones."""
+    asked = moment(order["asked"]).timestamp() if "asked" in order else 0.0
+
+    def key(instance: Instance) -> tuple[bool, bool, float, str]:
+        made = instance.created_at.timestamp() if instance.created_at else asked
+        return instance.provisioning_state != "Succeeded", made < asked, made, instance.instance_id
+
+    return key
 
 
 def _failures(pool: Pool, order: Json, failed: list[Instance], good: int) -> Json:
