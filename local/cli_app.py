@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import orjson
 
-from local.errors import BAD_INPUT, REFUSED, UNREACHABLE, UserError
+from local.errors import BAD_INPUT, DONE, REFUSED, UNREACHABLE, UserError
 from local.system.endpoints import functions_url
 
 Json = dict[str, Any]
@@ -34,6 +35,23 @@ def add_place(parser: argparse.ArgumentParser) -> None:
     place.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("out"), help="of the `sluice run` to ask; default: out"
     )
+
+
+def add_question(parser: argparse.ArgumentParser) -> None:
+    """The arguments of a command that asks about one node or pod."""
+    add_subject(parser)
+    add_place(parser)
+    add_output(parser)
+
+
+def answer(arguments: argparse.Namespace, question: str, as_text: Callable[[Json], Iterator[str]]) -> int:
+    """Ask, and print what the app says. Raises UserError."""
+    document = App(arguments).get(question, **asked(arguments))
+    if arguments.output == "json":
+        sys.stdout.buffer.write(orjson.dumps(document) + b"\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in as_text(document))
+    return DONE
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:

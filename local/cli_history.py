@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 
-import orjson
-
-from local.cli_app import App, Json, add_output, add_place, add_subject, asked
-from local.errors import DONE
+from local.cli_app import Json, add_question, answer
 from local.status_text import at
 
 _PODS_SHOWN = 8
@@ -37,21 +33,12 @@ _TOLD = {
 _WIDTH = 19
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `sluice history`."""
-    add_subject(parser)
-    add_place(parser)
-    add_output(parser)
+add_arguments = add_question
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the history. Raises UserError."""
-    document = App(arguments).get("history", **asked(arguments))
-    if arguments.output == "json":
-        sys.stdout.buffer.write(orjson.dumps(document) + b"\n")
-    else:
-        sys.stdout.writelines(f"{line}\n" for line in as_text(document))
-    return DONE
+    return answer(arguments, "history", as_text)
 
 
 def as_text(document: Json) -> Iterator[str]:
