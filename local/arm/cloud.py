@@ -127,7 +127,7 @@ class Cloud:
             if stock.matches(vm.sku, vm.zone, spot=vm.spot):
                 self.stocks[stock] += 1
 
-    def record(
+    def record(  # noqa: PLR0913 - the facts of a write, by keyword
         self,
         operation: str,
         resource: str,
@@ -138,11 +138,11 @@ class Cloud:
         quota_left: dict[str, int] | None = None,
         living: int = 0,
         named: tuple[str, ...] = (),
+        unseen: bool = False,
     ) -> None:
         """Remember an accepted write."""
         maximums = self.truth.maximums
         maximum = maximums.get(resource.lower(), maximums.get(f"tag:{tags.get(POOL_TAG, '')}"))
         now, left = self.timeline.now(), quota_left or {}
-        self.truth.add_write(
-            Write(now, operation, resource, target, count, maximum, dict(tags), left, living=living, named=named)
-        )
+        known = (now, operation, resource, target, count, maximum, dict(tags), left)
+        self.truth.add_write(Write(*known, living=living, named=named, unseen=unseen))

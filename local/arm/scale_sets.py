@@ -38,12 +38,12 @@ class ScaleSets:
     def update(self, call: Call) -> Response:
         """PATCH: capacity, tags; guarded by If-Match. Answers 200, whatever happens afterwards."""
         scale_set = self._own(call)
-        if self._cloud.chances.touched(scale_set.name):
+        if touched := self._cloud.chances.touched(scale_set.name):
             scale_set.version += 1
         _check_match(call, scale_set)
         body = call.body()
         capacity = body.get("sku", {}).get("capacity")
-        headers = self._resize(call, scale_set, int(capacity)) if capacity is not None else {}
+        headers = self._resize(call, scale_set, int(capacity), unseen=touched) if capacity is not None else {}
         scale_set.tags.update(body.get("tags") or {})
         scale_set.version += 1
         return Response.of_json(200, scale_set_json(scale_set), {"etag": scale_set.etag, **headers})
@@ -151,7 +151,7 @@ class ScaleSets:
             vm.ready_at = self._cloud.timeline.now()
             vm.set_state("Succeeded", power="running")
 
-    def _resize(self, call: Call, scale_set: ScaleSet, target: int) -> dict[str, str]:
+    def _resize(self, call: Call, scale_set: ScaleSet, target: int, *, unseen: bool = False) -> dict[str, str]:
         """Bring the set to `target` VMs; returns the operation's headers, none when there is nothing to do."""
         if scale_set.single_group and target > _ONE_GROUP:
             told = f"The scale set '{scale_set.name}' has a single placement group, which takes {_ONE_GROUP} VMs."
@@ -171,6 +171,7 @@ class ScaleSets:
             tags=scale_set.tags,
             living=len(living),
             quota_left=self._cloud.quota.left(scale_set.subscription, scale_set.location),
+            unseen=unseen,
         )
         if needed == 0 and scale_set.capacity == target:
             return {}

@@ -19,7 +19,8 @@ class Write:
     `target` is the capacity asked for (1 for a VM), `count` the VMs of that pool there or on their way afterwards,
     `maximum` the pool's own (None when the resource is of no pool), `quota_left` the cores still free at that moment,
     before this write, under each quota that was set, `living` how many VMs of a scale set existed just then without
-    being on their way out, `named` the ids of the VMs that a deletion names.
+    being on their way out, `named` the ids of the VMs that a deletion names. `unseen`: somebody else had written just
+    before, and the writer cannot have seen it.
     """
 
     at: datetime
@@ -32,6 +33,7 @@ class Write:
     quota_left: dict[str, int] = field(default_factory=dict)
     living: int = 0
     named: tuple[str, ...] = ()
+    unseen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

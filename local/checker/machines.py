@@ -73,6 +73,9 @@ class Machines:
         if write.operation in CAPACITIES and write.target < write.living:
             words = f"{write.resource} was asked for {write.target} VMs, {write.living} lived"
             self._book.note("lowered-below-live", words)
+        if write.unseen:
+            words = f"{write.operation} of {write.resource} to {write.target} overwrote what somebody had just written"
+            self._book.note("lost-update", words)
         if not self._book.is_ours(write.tags, write.resource):
             self._book.note("stranger-touched", f"{write.operation} of {write.resource}, which is of no pool")
         self._asked.update(write.named)

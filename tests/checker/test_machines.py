@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 
 from local.arm.faults import Fault
+from local.arm.trouble import ArmTrouble
 from local.system.stand_ins import StandIns
+from local.system.trouble import Trouble
 from tests.checker.scene import GENERAL, NODES, SCOPE, SETS, SILENT, Scene
+from tests.simulation.worlds import QUICK
 
 MINUTES = 60.0
 
@@ -197,3 +200,9 @@ def test_a_vm_that_stands_without_a_node_is_found_in_the_end(scene: Scene):
     assert scene.verdict() == ["left-over"]
     scene.wait(40 * MINUTES)
     assert scene.verdict() == ["left-over", "leaked-vm"]
+
+
+def test_a_capacity_written_over_what_somebody_had_just_written_is_found():
+    scene = Scene(behaviour=replace(QUICK, trouble=Trouble(arm=ArmTrouble(touched=1.0))))
+    scene.azure("PATCH", GENERAL, {"sku": {"capacity": 3}})
+    assert scene.rules() == ["lost-update"]
