@@ -95,6 +95,7 @@ class VirtualSystem:
         self.errors: list[tuple[str, BaseException]] = []
         self.broken: list[Violation] = []
         self.crashes: list[str] = []
+        self._told: set[tuple[str, datetime]] = set()  # orchestrations that are known to have ended, and when
         self._guard, self._skew = guard or (lambda _, door: door), exporter_skew
         self._journal, self._wishes, self._seed = journal, host, seed
         inside = InProcess(self._doors("functions"), self.timeline, direct_blobs=direct_blobs)
@@ -209,6 +210,9 @@ class VirtualSystem:
     def _come_up(self) -> None:
         self._lifetime = Lifetime(self.timeline)
         self.host = self._new_host()
+        for instance in self.host.engine.instances.values():
+            if instance.finished and (instance.id, instance.updated) not in self._told:
+                self._ended(instance)  # in its last transaction, after which the host died before it could say so
 
     # The inside
 
@@ -257,6 +261,7 @@ class VirtualSystem:
         return ended
 
     def _ended(self, instance: Instance) -> None:
+        self._told.add((instance.id, instance.updated))
         self.chronicle.note("ended", instance.name, instance.id, instance.status.value, instance.output or "")
         self.stand_ins.watch.deliveries.note_end(instance.name, instance.id, instance.output or "")
         if instance.status is not Status.COMPLETED:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from local.arm.settings import ArmLatencies, Quirks
+from local.durable.journal import Journal
 from local.machines import BootTimes
 from local.system.stand_ins import Behaviour
 from local.system.virtual import VirtualSystem
@@ -36,8 +37,10 @@ pools:
 """
 
 
-def world(text: str = ONE_POOL, *, seed: int = 1, behaviour: Behaviour = QUICK) -> VirtualSystem:
-    return VirtualSystem(text, seed=seed, behaviour=behaviour)
+def world(
+    text: str = ONE_POOL, *, seed: int = 1, behaviour: Behaviour = QUICK, journal: Journal | None = None
+) -> VirtualSystem:
+    return VirtualSystem(text, seed=seed, behaviour=behaviour, journal=journal)
 
 
 def task(name: str, *, cpu: str = "1500m", seconds: float | None = 60.0, **annotations: str) -> dict[str, Any]:
