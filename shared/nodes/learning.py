@@ -6,7 +6,8 @@ make it wrong, and a plan that trusts it buys nodes which its pods do not fit, a
 - Who teaches: nodes that are Ready, open to pods, past their start, of the promised size, and sound. Sound is who has
   all extended resources (GPUs) that were promised, and at least half of everything else: what a sick node lacks is its
   own trouble. Where no node of a pool is sound, two or more that have had time enough teach together, extended
-  resources by the best of them; but only as long as they stand.
+  resources by the best of them; but only as long as they stand, and until two hours after the newest of them was made:
+  those that a minimum keeps would else shut the pool for good, and only another node can tell.
 - Which of them: the newest generation, those made within an hour before the newest (twenty at most), since what a
   pool's template made a day ago says little about the next node. Of several that disagree the least room counts: a plan
   for the largest would leave pods waiting on the others, one for the least costs a little room. Labels and taints count
@@ -33,7 +34,7 @@ from shared.rules.predicates import PODS
 
 GENERATION = timedelta(hours=1)
 
-DOUBTED = timedelta(hours=2)  # since the nodes of a lesson that shuts pods out were last seen
+DOUBTED = timedelta(hours=2)  # since the nodes of a lesson that shuts pods out were last seen, or the sick were made
 
 _ENOUGH = 20  # nodes of one generation
 _MUCH = 0.9  # of what is promised: less than that is more than a reservation misjudged
@@ -142,7 +143,9 @@ def _taught(pool: Pool, nodes: Sequence[NodeView], ledger: Ledger, timing: Timin
     patience = join_time(pool, timing)
     able = (node for node in newest_first if _can_teach(node, pool, ledger))
     doubtful = _generation(node for node in able if now - node.created_at >= patience)
-    return _lesson(pool, doubtful, now, lasting=False) if len(doubtful) > 1 else None
+    if len(doubtful) < 2 or now - doubtful[0].created_at > DOUBTED:
+        return None
+    return _lesson(pool, doubtful, now, lasting=False)
 
 
 def _generation(newest_first: Iterable[NodeView]) -> list[NodeView]:

@@ -227,12 +227,23 @@ def test_one_node_without_its_gpus_teaches_nothing_wrong():
 
 def test_two_nodes_without_their_gpus_stop_the_buying_while_they_stand():
     gpu = pool("gpu", gpu=4)
-    none = {"cpu": 4000, "memory": 16 * GIB, "pods": 110}
     train = pods("train", 1, shape(gpu=4))
-    made = planned(train, nodes=[real(name, gpu, allocatable=none) for name in ("n1", "n2")], pools=[gpu])
+    made = planned(train, nodes=sick_pair(gpu, minutes=60), pools=[gpu])
     assert added(made) == {}
     assert GPU in made.unserved[0].reasons["gpu"]
     assert not made.learnt["gpu"].lasting
+
+
+def test_two_nodes_without_their_gpus_that_a_minimum_keeps_do_not_shut_the_pool_for_good():
+    gpu = pool("gpu", gpu=4, minimum=2)
+    train = pods("train", 1, shape(gpu=4))
+    assert added(planned(train, nodes=sick_pair(gpu, minutes=119), pools=[gpu])) == {}
+    assert added(planned(train, nodes=sick_pair(gpu, minutes=121), pools=[gpu])) == {"gpu": 1}
+
+
+def sick_pair(gpu, minutes):
+    made, none = NOW - timedelta(minutes=minutes), {"cpu": 4000, "memory": 16 * GIB, "pods": 110}
+    return [real(name, gpu, allocatable=none, created_at=made) for name in ("n1", "n2")]
 
 
 def test_a_sound_node_outweighs_any_number_of_sick_ones():
