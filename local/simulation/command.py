@@ -30,6 +30,7 @@ LINE_EVERY = 10.0  # seconds of the wall clock
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what the arguments say; the exit code is 5 when a world broke a rule."""
     arguments = _parser().parse_args(argv)
+    before = logging.root.manager.disable
     if not arguments.trace:
         logging.disable()  # every fault that is ordered would be told by whoever it strikes
     try:
@@ -37,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
+    finally:
+        logging.disable(before)  # whoever called may have something to say
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 from collections import Counter
 from pathlib import Path
 
@@ -76,6 +77,11 @@ def test_a_case_without_a_seed_is_bad_input(tmp_path: Path, capsys: pytest.Captu
     file.write_text("# the first two\n12 found something\nno seed\n")
     assert main(["--cases", str(file), "--first", "0", "--seeds", "0"]) == BAD_INPUT
     assert "'no' is no seed" in capsys.readouterr().err
+
+
+def test_whoever_runs_the_command_in_process_can_log_again_afterwards(tmp_path: Path):
+    assert main(["--cases", str(tmp_path / "none.txt")]) == BAD_INPUT
+    assert logging.getLogger("sluice").isEnabledFor(logging.ERROR)
 
 
 def test_rare_cases_that_no_world_has_met_are_named():
