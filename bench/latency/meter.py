@@ -48,7 +48,7 @@ class Meter(Draws):
         self._asleep: set[str] = set()
         self.counts: Counter[str] = Counter()
         self.listeners: list[Callable[[str, Request, datetime, datetime], None]] = []
-        """Told of every request: kind, request, when it left, when it was done or accepted."""
+        """Told of every request that was not refused: kind, request, when it left, when it was done or accepted."""
 
     def become(self, model: m.Model, source: random.Random) -> None:
         """Go on by this model, with draws of its own."""
@@ -90,7 +90,7 @@ class Meter(Draws):
             self._began += thread_time() - before
         cost = self._shared(request, cost)
         self._requests += cost
-        for listener in self.listeners:
+        for listener in self.listeners if response.status < 300 else ():
             listener(kind, request, left, left + timedelta(seconds=cost))
         if kind == "arm write":
             self._requests += m.ARM_WRITE.draw(self.source)

@@ -13,7 +13,7 @@ import orjson
 from bench.latency import meter as metering
 from bench.latency import model as m
 from bench.latency.branching import branches
-from bench.latency.worlds import REGULAR, SPOT, World
+from bench.latency.worlds import SCALE_SETS, Estate, World
 from local.arm.faults import Fault
 from local.kube.kinds import POD
 from local.web import Request
@@ -65,15 +65,16 @@ class _Watch:
         return self.left is not None
 
 
-def event(model: m.Model, measured: metering.Measured, seeds: range, pods: int) -> Iterator[Sample]:
-    """Pods come; the exporter's event is delivered; the scale set is written to."""
+def event(
+    model: m.Model, measured: metering.Measured, seeds: range, pods: int, estate: Estate = SCALE_SETS
+) -> Iterator[Sample]:
+    """Pods come; the exporter's event is delivered; the pool is written to."""
     for some in _batches(seeds):
-        world = _with_pods(model, measured, some.start, pods)
+        world = _with_pods(World(model, measured, some.start, estate), pods)
         yield from branches(some, partial(_event, world, model, pods))
 
 
-def _with_pods(model: m.Model, measured: metering.Measured, seed: int, pods: int) -> World:
-    world = World(model, measured, seed)
+def _with_pods(world: World, pods: int) -> World:
     world.settle()
     world.submit(pods)
     _reach(world, lambda: world.stand_ins.topic.counters.published > 0, "an event")
@@ -82,43 +83,47 @@ def _with_pods(model: m.Model, measured: metering.Measured, seed: int, pods: int
 
 def _event(world: World, model: m.Model, pods: int, seed: int) -> list[Sample]:
     world.become(model, seed)
-    watch = _Watch(world, _grows(SPOT))
+    watch = _Watch(world, _grows(world.estate, world.estate.spot))
     _reach(world, lambda: bool(world.delivered), "a delivery")
     begun, before = world.delivered[0], world.counted[0]
     _reach(world, lambda: watch.seen, "a request")
     assert watch.left is not None
-    return [Sample(event_path(pods), (watch.left - begun).total_seconds(), watch.hops - before)]
+    return [Sample(world.estate.prefix + event_path(pods), (watch.left - begun).total_seconds(), watch.hops - before)]
 
 
-def fallback(model: m.Model, measured: metering.Measured, seeds: range) -> Iterator[Sample]:
+def fallback(
+    model: m.Model, measured: metering.Measured, seeds: range, estate: Estate = SCALE_SETS
+) -> Iterator[Sample]:
     """Azure accepts Spot nodes, and fails to allocate them some seconds later; on-demand ones are accepted."""
     for seed in seeds:
-        yield from _fallback(model, measured, seed)
+        yield from _fallback(World(model, measured, seed, estate))
 
 
-def _fallback(model: m.Model, measured: metering.Measured, seed: int) -> list[Sample]:
-    world = World(model, measured, seed)
+def _fallback(world: World) -> list[Sample]:
+    estate = world.estate
     world.settle()
-    world.stand_ins.arm.faults.add(Fault("scale_set.update", SPOT, "AllocationFailed", stage="async"))
+    world.stand_ins.arm.faults.add(Fault(estate.operation, estate.spot, "AllocationFailed", stage="async"))
     world.submit(10)
     operations = world.stand_ins.arm.cloud.operations.by_id
     _reach(world, lambda: any(each.code for each in operations.values()), "the failure")
     (ended,) = (each.ended_at for each in operations.values() if each.code)
     assert ended is not None
-    before, watch = world.meter.counts.copy(), _Watch(world, _grows(REGULAR))
+    before, watch = world.meter.counts.copy(), _Watch(world, _grows(estate, estate.regular))
     _reach(world, lambda: watch.seen, "the fallback")
     assert watch.done is not None
-    return [Sample(FALLBACK, (watch.done - ended).total_seconds(), watch.hops - before)]
+    return [Sample(estate.prefix + FALLBACK, (watch.done - ended).total_seconds(), watch.hops - before)]
 
 
-def eviction(model: m.Model, measured: metering.Measured, seeds: range) -> Iterator[Sample]:
+def eviction(
+    model: m.Model, measured: metering.Measured, seeds: range, estate: Estate = SCALE_SETS
+) -> Iterator[Sample]:
     """A Spot VM with pods is told that it goes; its node is cordoned, and a new one asked for."""
     for some in _batches(seeds):
-        yield from branches(some, partial(_eviction, _with_a_node(model, measured, some.start), model))
+        world = _with_a_node(World(model, measured, some.start, estate))
+        yield from branches(some, partial(_eviction, world, model))
 
 
-def _with_a_node(model: m.Model, measured: metering.Measured, seed: int) -> World:
-    world = World(model, measured, seed)
+def _with_a_node(world: World) -> World:
     world.submit(5, 3000)  # it is full
     _reach(world, lambda: _all_run(world), "a node")
     world.settle()
@@ -134,7 +139,8 @@ def _eviction(world: World, model: m.Model, seed: int) -> list[Sample]:
     world.become(model, seed)
     node = next(vm.computer_name for vm in world.stand_ins.arm.truth.live_vms()).lower()
     before = world.meter.counts.copy()
-    cordon, grown = _Watch(world, _cordons(node)), _Watch(world, _grows(SPOT, REGULAR))
+    estate = world.estate
+    cordon, grown = _Watch(world, _cordons(node)), _Watch(world, _grows(estate, estate.spot, estate.regular))
     begun = world.timeline.now()
     if world.stand_ins.preempt(node) is None:
         raise Lost(f"no VM for {node}")
@@ -142,8 +148,8 @@ def _eviction(world: World, model: m.Model, seed: int) -> list[Sample]:
     assert cordon.done is not None
     assert grown.done is not None
     return [
-        Sample(CORDON, (cordon.done - begun).total_seconds(), cordon.hops - before),
-        Sample(REPLACED, (grown.done - begun).total_seconds(), grown.hops - before),
+        Sample(estate.prefix + CORDON, (cordon.done - begun).total_seconds(), cordon.hops - before),
+        Sample(estate.prefix + REPLACED, (grown.done - begun).total_seconds(), grown.hops - before),
     ]
 
 
@@ -157,9 +163,9 @@ def _reach(world: World, done: Callable[[], bool], what: str) -> None:
         raise Lost(f"{what} did not come: {world.errors[:1]} {world.failed[:1]}")
 
 
-def _grows(*pools: str) -> Callable[[str, Request], bool]:
+def _grows(estate: Estate, *pools: str) -> Callable[[str, Request], bool]:
     def wanted(kind: str, request: Request) -> bool:
-        return kind == "arm write" and request.method == "PATCH" and request.path.rsplit("/", 1)[-1] in pools
+        return kind == "arm write" and request.method == estate.grown_by and request.path.rsplit("/", 1)[-1] in pools
 
     return wanted
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -31,36 +31,69 @@ from shared.model import Snapshot
 from shared.names import snapshot_container
 from shared.wire.snapshot_codec import encode
 
-CLUSTER, SPOT, REGULAR = "bench", "cpu-spot", "cpu-regular"
-POOLS = f"""
+CLUSTER = "bench"
+SETTLED = timedelta(seconds=100)
+
+
+@dataclass(frozen=True, slots=True)
+class Estate:
+    """Two pools of one kind, Spot and the on-demand one that it falls back to. `grown_by` and `operation`: the method
+    that their size is written with, and what the ARM stand-in calls it. `failure`: seconds until Azure says no."""
+
+    prefix: str
+    kind: str
+    spot: str
+    regular: str
+    grown_by: str
+    operation: str
+    tolerations: Sequence[Mapping[str, str]] = ()
+    failure: tuple[float, float] = (5.0, 20.0)
+
+    @property
+    def pools_file(self) -> str:
+        """With prices that let Spot be bought first."""
+        each = f"kind: {self.kind}, sku: Standard_D16s_v5, shape: {{cpu: 16, memory: 64Gi}}, max: 300"
+        return f"""
 cluster: {CLUSTER}
 mode: act
-azure: {{subscription: 00000000-0000-0000-0000-000000000000, resource_group: sluice, location: westeurope}}
+azure: {{subscription: 00000000-0000-0000-0000-000000000000, resource_group: sluice, location: westeurope,
+  aks_cluster: bench}}
 pools:
-  - {{name: {SPOT}, sku: Standard_D16s_v5, shape: {{cpu: 16, memory: 64Gi}}, priority: Spot, price: 0.2, max: 300,
-     fallback: [{REGULAR}]}}
-  - {{name: {REGULAR}, sku: Standard_D16s_v5, shape: {{cpu: 16, memory: 64Gi}}, price: 0.9, max: 300}}
+  - {{name: {self.spot}, {each}, priority: Spot, price: 0.2, fallback: [{self.regular}]}}
+  - {{name: {self.regular}, {each}, price: 0.9}}
 """
-SETTLED = timedelta(seconds=100)
+
+
+SCALE_SETS = Estate("", "vmss", "cpu-spot", "cpu-regular", "PATCH", "scale_set.update")
+AGENT_POOLS = Estate(
+    "AKS: ",
+    "aks",
+    "cpuspot",
+    "cpuregular",
+    "PUT",
+    "agent_pool.update",
+    ({"key": "kubernetes.azure.com/scalesetpriority", "operator": "Exists"},),  # the taint of every Spot node of AKS
+)
+LATE_AGENT_POOLS = replace(AGENT_POOLS, prefix="AKS late: ", failure=(60.0, 180.0))
 
 
 class World(VirtualSystem):
     """One world for one draw: everything about it follows from the model and the seed, but processor times."""
 
-    def __init__(self, model: m.Model, measured: metering.Measured, seed: int) -> None:
-        self._model, self._measured, self._seed = model, measured, seed
+    def __init__(self, model: m.Model, measured: metering.Measured, seed: int, estate: Estate = SCALE_SETS) -> None:
+        self._model, self._measured, self._seed, self.estate = model, measured, seed, estate
         self._meter: metering.Meter | None = None
         self.delivered: list[datetime] = []
         """When the topic handed events to `ingest`."""
         self.counted: list[Counter[str]] = []
         """What had happened until then."""
         behaviour = Behaviour(
-            arm=ArmLatencies(retry_after=model.retry_after),
+            arm=ArmLatencies(retry_after=model.retry_after, failure=estate.failure),
             quirks=Quirks.drawn(seed),
             boot=BootTimes(boot=(20.0, 20.0), notices=False),
             cluster=Timing(),
         )
-        super().__init__(POOLS, seed=seed, behaviour=behaviour)
+        super().__init__(estate.pools_file, seed=seed, behaviour=behaviour)
         self._wrap_functions()
         client = metering.Door(self.host, self.meter, "durable client")
         self.host._runner = InlineRunner(InProcessSession(client))
@@ -94,7 +127,9 @@ class World(VirtualSystem):
         """Pods of a ReplicaSet that nobody plays, in up to ten sizes."""
         for number in range(pods):
             request = {"cpu": f"{cpu_millis + 50 * (number % 10)}m", "memory": "2Gi"}
-            self.users.create("/api/v1/namespaces/default/pods", _pod(f"work-{number}", request))
+            self.users.create(
+                "/api/v1/namespaces/default/pods", _pod(f"work-{number}", request, self.estate.tolerations)
+            )
 
     def reach(self, done: Callable[[], bool], within: timedelta = timedelta(minutes=4)) -> bool:
         """Let time pass, moment by moment, until `done`."""
@@ -181,11 +216,14 @@ def _store_only(world: FunctionsWorld, name: str, snapshot: Snapshot) -> None:
 FunctionsWorld.put_snapshot = _store_only  # type: ignore[method-assign]
 
 
-def _pod(name: str, requests: dict[str, str]) -> dict[str, Any]:
+def _pod(name: str, requests: dict[str, str], tolerations: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "work", "uid": "rs-work", "controller": True}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "default", "ownerReferences": [owner]},
-        "spec": {"containers": [{"name": "main", "image": "none", "resources": {"requests": requests}}]},
+        "spec": {
+            "containers": [{"name": "main", "image": "none", "resources": {"requests": requests}}],
+            "tolerations": [dict(each) for each in tolerations],
+        },
     }

@@ -3,12 +3,13 @@ from datetime import timedelta
 
 import pytest
 
-from bench.fallback import Line, _percentile
+from bench.fallback import Line, _percentile, _written
 from bench.latency import model as m
 from bench.latency import paths
 from bench.latency.branching import branches
 from bench.latency.meter import Measured, Meter
 from bench.latency.queues import ControlQueues, Poller
+from bench.latency.worlds import AGENT_POOLS, SCALE_SETS
 from local.timeline import EPOCH, VirtualTimeline
 from local.web import Request, Response
 
@@ -96,8 +97,27 @@ def test_the_hundredth_is_the_smallest_figure_that_ninety_nine_percent_keep_to()
     assert _percentile(list(range(1, 301)), 0.99) == 297
 
 
-def test_a_path_ends_with_its_request_in_every_judged_model():
+@pytest.mark.parametrize("estate", [SCALE_SETS, AGENT_POOLS], ids=lambda estate: estate.kind)
+def test_a_path_ends_with_its_request_in_every_judged_model(estate):
     for model in (each for each in m.MODELS if each.judged):
-        (sample,) = paths.fallback(model, MEASURED, range(1))
+        (sample,) = paths.fallback(model, MEASURED, range(1), estate)
         assert 0.3 < sample.seconds < 10.0
         assert sample.hops["activities"] > 0
+
+
+def test_agent_pools_are_held_against_no_bar():
+    (sample, _) = paths.eviction(STORAGE, MEASURED, range(1), AGENT_POOLS)
+    assert Line(STORAGE, sample.path, 9.0, 9.0, {}).bar is None
+
+
+def test_a_request_that_is_refused_ends_no_path():
+    meter, told = Meter(STORAGE, MEASURED, random.Random(1), VirtualTimeline()), []
+    meter.listeners.append(lambda kind, *_: told.append(kind))
+    meter.request("refused", Request("PUT", "/p", {}, {}), 1.0, lambda: Response(409))
+    meter.request("accepted", Request("PUT", "/p", {}, {}), 1.0, lambda: Response(202))
+    assert told == ["accepted"]
+
+
+def test_few_draws_are_told_by_their_maximum():
+    assert " max   2.50 s" in _written(Line(STORAGE, paths.CORDON, 1.0, 2.5, dict.fromkeys(("episodes",), 1), 40))
+    assert " p99   2.50 s" in _written(Line(STORAGE, paths.CORDON, 1.0, 2.5, dict.fromkeys(("episodes",), 1), 300))
