@@ -187,9 +187,14 @@ def refusal_of(pool: Pool, found: ScaleSet) -> Json:
 
 def clear_agent_pool(context: Orchestration) -> Steps[Json]:
     """{cluster, pool, op, kind, budget, failed}: delete the machines that failed, then give back the count that has no
-    machines; each when AKS rests, and no growth waits."""
+    machines; each when AKS rests, and no growth waits.
+
+    First the fallback is let by: its pool may be of the same cluster, which then is busy with what is cleared up.
+    """
     order = context.get_input()
-    order = {**order, "patience": order.get("patience") or stamp(context.current_utc_datetime + CLEARING_PATIENCE)}
+    if "patience" not in order:
+        order = {**order, "patience": stamp(context.current_utc_datetime + CLEARING_PATIENCE)}
+        yield from pause(context, CLEARING_PAUSES[0])
     locked = yield from lock(context, order)
     if locked["granted"]:
         cleared = yield from once(context, "clear_machines", order)

@@ -169,6 +169,17 @@ def test_a_failed_growth_falls_back_at_once_and_leaves_no_phantom_count() -> Non
     assert scene.stand.arm.truth.chosen_by_azure == []
 
 
+def test_what_is_cleared_up_lets_the_fallback_by_in_a_cluster_that_does_one_thing_at_a_time() -> None:
+    scene = stage(aks_one_operation_per_cluster=True, failed_growth_leaves_failed_instances=True)
+    scene.stand.arm.faults.add(Fault("agent_pool.update", "spot", code="AllocationFailed", stage="async"))
+    scene.submit(3, **SPOT)
+    scene.say(seconds=600)
+    asked = [(write.operation, write.resource) for write in scene.stand.arm.truth.writes]
+    assert asked[:2] == [("agent_pool.update", "spot"), ("agent_pool.update", "regular")]
+    assert len(scene.bound()) == 3
+    assert scene.machines()["spot"] == count(scene, "spot") == 0
+
+
 def test_a_quota_that_aks_quotes_is_remembered_as_that_quota() -> None:
     scene = stage()
     scene.stand.arm.cloud.quota.set_limit("lowPriorityCores", 0)
