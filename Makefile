@@ -74,7 +74,7 @@ bench-packing: install ## Packing beside Karpenter and kube-scheduler's own plug
 bench-plan: install ## `sluice plan -o json` from outside, on 15,000 pods and 1,000 nodes, in under two seconds
 	$(PY) -m bench.plan_command $(ARGS)
 
-bench-fallback: install ## How soon a failure, a Spot notice or an event becomes a request: whole system, written latency model (some 8 minutes)
+bench-fallback: install ## How soon a failure, a Spot notice or an event becomes a request: whole system, written latency model (some 9 minutes)
 	$(PY) -m bench.fallback $(ARGS)
 
 package: install ## What is uploaded to Azure: built, unpacked, run with its requirements alone; sizes, licences, SBOM
