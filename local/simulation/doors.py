@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from local.simulation.trouble import Crash
@@ -46,6 +46,9 @@ class Crashes:
         raise HostCrash(where, crash.down_for)
 
 
+_NODES = "/api/v1/nodes/"
+
+
 class PassBy(Protocol):
     """Asked around every write of the host's; raises HostCrash."""
 
@@ -67,6 +70,20 @@ class MortalDoor:
         if response.status < 400:
             self._pass_by(self._place, before=False)
         return response
+
+
+class HastyDoor:
+    """An administrator may cordon the very node that Sluice is about to cordon, a moment before."""
+
+    def __init__(self, inner: Handler, cordon: Callable[[str], None]) -> None:
+        self._inner, self._cordon = inner, cordon
+
+    def handle(self, request: Request) -> Response:
+        """See `Handler.handle`."""
+        node = request.path.removeprefix(_NODES)
+        if request.method == "PATCH" and "/" not in node and b'"unschedulable":true' in request.body.replace(b" ", b""):
+            self._cordon(node)
+        return self._inner.handle(request)
 
 
 def guarded(door: str, inner: Handler, pass_by: PassBy) -> Handler:

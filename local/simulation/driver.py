@@ -32,7 +32,7 @@ from local.functions_host import HostOptions
 from local.kube.kinds import DEPLOYMENT, NODE, POD
 from local.kube.objects import is_finished
 from local.randomness import stream
-from local.simulation.doors import Crashes, guarded
+from local.simulation.doors import Crashes, HastyDoor, guarded
 from local.simulation.journal import MemoryJournal
 from local.simulation.trouble import Outbreak
 from local.simulation.volumes import Volumes
@@ -50,6 +50,7 @@ SETTLE = timedelta(hours=3)
 """Until everything is served when nothing fails any more: the longest memory of a failure, a boot and two sweeps."""
 GO_HOME = timedelta(hours=3)
 """Until everything is gone: idle time, drains, and leftovers that must be seen twice, half an hour apart."""
+HASTE = 0.02  # of all cordons: an administrator is a moment earlier
 BY_HAND = 0.3  # of all worlds: a disk is attached by hand, and would go with its VM
 PLENTY = 1_000_000
 _FAILED = re.compile(r'\{"ok": ?false, ?"kind": ?"([a-z-]+)"')
@@ -84,6 +85,7 @@ class Run:
         self.world, self.probes = world, Counter[str]()
         self._found: dict[str, None] = {}
         self._draw = stream(world.seed, "driver")
+        self._haste = stream(world.seed, "haste")
         self._replays = stream(world.seed, "replays")
         self._crashes: Crashes | None = None
         self._armed: list[Fault] = []
@@ -150,6 +152,8 @@ class Run:
             self._crashes.pass_by(place, before=before)
 
     def _guarded(self, door: str, inner: Handler) -> Handler:
+        if door == "functions cluster":
+            inner = HastyDoor(inner, self._cordon_first)
         return guarded(door, inner, self._pass_by)
 
     def _templates(self) -> None:
@@ -211,6 +215,14 @@ class Run:
             node = self._draw.choice(nodes)
             self._send("PATCH", f"/api/v1/nodes/{node.name}", {"spec": {"unschedulable": True}})
             self.probes["administrator's cordon"] += 1
+
+    def _cordon_first(self, name: str) -> None:
+        """Somebody takes a node out of service just when Sluice would."""
+        node = self.system.stand_ins.cluster.store.get(NODE, ("", name))
+        if self._calm or node is None or node.spec.get("unschedulable") or self._haste.random() >= HASTE:
+            return
+        self._send("PATCH", f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
+        self.probes["administrator's cordon at the same moment"] += 1
 
     def _break_out(self, outbreak: Outbreak) -> None:
         faults = self.system.stand_ins.arm.faults
