@@ -137,9 +137,7 @@ def _ended(context: Orchestration, order: Json, operation: Json, *, locked: bool
 
 
 def _wait(context: Orchestration, answer: Json) -> Steps[None]:
-    busy = (
-        answer.get("busy") or OCCUPIED in answer["reason"]
-    )  # by another pool of the cluster, or by the cluster itself
+    busy = answer.get("busy") or OCCUPIED in answer["reason"]  # the latter by another pool, or the cluster itself
     yield from pause(context, max(BUSY_PAUSE if busy else STALE_PAUSE, answer.get("retry_after") or 0.0))
 
 

@@ -212,8 +212,7 @@ class Run:
     def _cordon(self) -> None:
         nodes = [node for node in self.system.stand_ins.cluster.store.all(NODE) if not node.spec.get("unschedulable")]
         if nodes:
-            node = self._draw.choice(nodes)
-            self._send("PATCH", f"/api/v1/nodes/{node.name}", {"spec": {"unschedulable": True}})
+            self._mark(self._draw.choice(nodes).name, unschedulable=True)
             self.probes["administrator's cordon"] += 1
 
     def _cordon_first(self, name: str) -> None:
@@ -221,8 +220,12 @@ class Run:
         node = self.system.stand_ins.cluster.store.get(NODE, ("", name))
         if self._calm or node is None or node.spec.get("unschedulable") or self._haste.random() >= HASTE:
             return
-        self._send("PATCH", f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
+        self._mark(name, unschedulable=True)
         self.probes["administrator's cordon at the same moment"] += 1
+
+    def _mark(self, node: str, *, unschedulable: bool) -> None:
+        """What `kubectl cordon` and `uncordon` send."""
+        self._send("PATCH", f"/api/v1/nodes/{node}", {"spec": {"unschedulable": unschedulable or None}})
 
     def _break_out(self, outbreak: Outbreak) -> None:
         faults = self.system.stand_ins.arm.faults
@@ -249,7 +252,6 @@ class Run:
         self.volumes.let_go()
         for fault in self._armed:
             stand_ins.arm.faults.remove(fault)
-        stand_ins.calm()
         if self._crashes is not None:
             self._crashes.end()
         stand_ins.arm.cloud.throttle = None
@@ -258,14 +260,11 @@ class Run:
             stand_ins.arm.cloud.quota.set_limit(name, PLENTY)
         for node in list(stand_ins.cluster.store.all(NODE)):
             if node.spec.get("unschedulable") and "sluice.io/retire-operation" not in node.annotations:
-                self._send("PATCH", f"/api/v1/nodes/{node.name}", {"spec": {"unschedulable": None}})
+                self._mark(node.name, unschedulable=False)
         for pod in list(stand_ins.cluster.store.all(POD)):
-            self._release(pod.name, held=FINALIZER in (pod.metadata.get("finalizers") or ()))
-
-    def _release(self, name: str, *, held: bool) -> None:
-        if held:
-            path = f"/api/v1/namespaces/default/pods/{name}"
-            self._send("PATCH", path, {"metadata": {"finalizers": None}})
+            if FINALIZER in (pod.metadata.get("finalizers") or ()):
+                path = f"/api/v1/namespaces/default/pods/{pod.name}"
+                self._send("PATCH", path, {"metadata": {"finalizers": None}})
 
     def _served(self) -> bool:
         """Whether everybody who can be served is, and nothing is under way."""
