@@ -29,6 +29,8 @@ type cluster = {
   oidcIssuerUrl: string
   exporterNamespace: string?
   exporterServiceAccount: string?
+  @description('Where the node agent runs; the exporter\'s unless it needs the host\'s network.')
+  nodeAgentNamespace: string?
   @description('Versionless id of the Key Vault secret with the app\'s kubeconfig.')
   kubeconfigSecretId: string
   poolGroups: poolGroup[]
@@ -321,6 +323,27 @@ resource exporter_credentials 'Microsoft.ManagedIdentity/userAssignedIdentities/
   }
 ]
 
+// The node agent runs beside other people's pods on Spot nodes: an identity of its own, which may send and nothing else.
+resource node_agent_identities 'Microsoft.ManagedIdentity/userAssignedIdentities@2023-01-31' = [
+  for each in clusters: {
+    name: '${name}-${each.name}-node-agent'
+    location: location
+    tags: allTags
+  }
+]
+
+resource node_agent_credentials 'Microsoft.ManagedIdentity/userAssignedIdentities/federatedIdentityCredentials@2023-01-31' = [
+  for (each, number) in clusters: {
+    parent: node_agent_identities[number]
+    name: 'node-agent'
+    properties: {
+      audiences: ['api://AzureADTokenExchange']
+      issuer: each.oidcIssuerUrl
+      subject: 'system:serviceaccount:${each.?nodeAgentNamespace ?? each.?exporterNamespace ?? 'sluice'}:sluice-node-agent'
+    }
+  }
+]
+
 // Rights.
 
 module roles 'roles.bicep' = {
@@ -409,6 +432,18 @@ resource exporter_topic 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
   }
 ]
 
+resource node_agent_topic 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for (each, number) in clusters: {
+    scope: topics[number]
+    name: guid(topics[number].id, each.name, 'node-agent', builtIn.eventGridSender)
+    properties: {
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', builtIn.eventGridSender)
+      principalId: node_agent_identities[number].properties.principalId
+      principalType: 'ServicePrincipal'
+    }
+  }
+]
+
 resource config_container 'Microsoft.Storage/storageAccounts/blobServices/containers@2023-05-01' existing = {
   parent: blobs
   name: 'config'
@@ -479,5 +514,9 @@ output exporterValues array = [
     storageUrl: 'https://${state.name}.blob.${environment().suffixes.storage}'
     clientId: exporter_identities[number].properties.clientId
     tenantId: tenant().tenantId
+    nodeAgent: {
+      clientId: node_agent_identities[number].properties.clientId
+      namespace: each.?nodeAgentNamespace ?? ''
+    }
   }
 ]

@@ -43,3 +43,23 @@ resource "azurerm_federated_identity_credential" "exporter" {
   issuer                    = each.value.oidc_issuer_url
   subject                   = "system:serviceaccount:${each.value.exporter_namespace}:${each.value.exporter_service_account}"
 }
+
+# The node agent runs beside other people's pods on Spot nodes: an identity of its own, which may send and nothing else.
+resource "azurerm_user_assigned_identity" "node_agent" {
+  for_each = var.clusters
+
+  name                = "${var.name}-${each.key}-node-agent"
+  resource_group_name = var.resource_group_name
+  location            = var.location
+  tags                = local.tags
+}
+
+resource "azurerm_federated_identity_credential" "node_agent" {
+  for_each = var.clusters
+
+  name                      = "node-agent"
+  user_assigned_identity_id = azurerm_user_assigned_identity.node_agent[each.key].id
+  audience                  = ["api://AzureADTokenExchange"]
+  issuer                    = each.value.oidc_issuer_url
+  subject                   = "system:serviceaccount:${coalesce(each.value.node_agent_namespace, each.value.exporter_namespace)}:sluice-node-agent"
+}

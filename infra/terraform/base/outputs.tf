@@ -36,12 +36,16 @@ output "topics" {
 output "exporter_values" {
   description = "Per cluster: values for the Helm chart of the exporter. Nothing of it is secret."
   value = {
-    for name in keys(var.clusters) : name => {
+    for name, each in var.clusters : name => {
       cluster       = name
       topicEndpoint = azurerm_eventgrid_topic.cluster[name].endpoint
       storageUrl    = trimsuffix(azurerm_storage_account.state.primary_blob_endpoint, "/")
       clientId      = azurerm_user_assigned_identity.exporter[name].client_id
       tenantId      = data.azurerm_client_config.current.tenant_id
+      nodeAgent = {
+        clientId  = azurerm_user_assigned_identity.node_agent[name].client_id
+        namespace = each.node_agent_namespace == null ? "" : each.node_agent_namespace
+      }
     }
   }
 }

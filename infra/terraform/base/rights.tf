@@ -93,6 +93,15 @@ resource "azurerm_role_assignment" "exporter_topic" {
   principal_type       = "ServicePrincipal"
 }
 
+resource "azurerm_role_assignment" "node_agent_topic" {
+  for_each = var.clusters
+
+  scope                = azurerm_eventgrid_topic.cluster[each.key].id
+  role_definition_name = "EventGrid Data Sender"
+  principal_id         = azurerm_user_assigned_identity.node_agent[each.key].principal_id
+  principal_type       = "ServicePrincipal"
+}
+
 # Large snapshots go through storage; the exporter reads its thresholds from the pools file.
 resource "azurerm_role_assignment" "exporter_snapshots" {
   for_each = var.clusters

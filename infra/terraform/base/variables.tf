@@ -27,6 +27,7 @@ variable "clusters" {
 
     - oidc_issuer_url: of the cluster, for the exporter's workload identity.
     - exporter_namespace, exporter_service_account: whom the exporter runs as.
+    - node_agent_namespace: where the node agent runs; the exporter's unless it needs the host's network.
     - kubeconfig_secret_id: versionless id of the Key Vault secret that holds the cluster's kubeconfig for the app.
     - pool_groups: resource groups of its pools (their ids), and which kinds of pool lie there: vmss, vm, aks (the
       AKS cluster's own group) and aks-nodes (the group in which AKS keeps its nodes).
@@ -37,6 +38,7 @@ variable "clusters" {
     oidc_issuer_url          = string
     exporter_namespace       = optional(string, "sluice")
     exporter_service_account = optional(string, "sluice-exporter")
+    node_agent_namespace     = optional(string)
     kubeconfig_secret_id     = string
     pool_groups              = map(set(string))
     linked_scopes            = optional(set(string), [])

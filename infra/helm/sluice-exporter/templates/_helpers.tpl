@@ -30,11 +30,34 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
+{{/* /healthz and /readyz on the port given. */}}
 {{- define "sluice.probes" -}}
 ports:
   - name: health
-    containerPort: 8080
+    containerPort: {{ . }}
 livenessProbe:
   httpGet: {path: /healthz, port: health}
   periodSeconds: 10
+readinessProbe:
+  httpGet: {path: /readyz, port: health}
+  periodSeconds: 5
+{{- end }}
+
+{{- define "sluice.nodeAgentNamespace" -}}
+{{ .Values.nodeAgent.namespace | default .Release.Namespace }}
+{{- end }}
+
+{{/* Restricted pod security, which the exporter keeps to, has no host network. */}}
+{{- define "sluice.checkNodeAgent" -}}
+{{- if and .Values.nodeAgent.hostNetwork (eq (include "sluice.nodeAgentNamespace" .) .Release.Namespace) -}}
+{{- fail (printf "nodeAgent.hostNetwork: name a namespace of the agent's own in nodeAgent.namespace, other than %q" .Release.Namespace) -}}
+{{- end -}}
+{{- end }}
+
+{{- define "sluice.namesAndAzure" -}}
+- ports:
+    - {port: 53, protocol: UDP}
+    - {port: 53, protocol: TCP}
+- ports:
+    - {port: 443, protocol: TCP}
 {{- end }}

@@ -81,6 +81,7 @@ variables {
     }
     night-batch = {
       oidc_issuer_url      = "https://westeurope.oic.prod-aks.azure.com/y/"
+      node_agent_namespace = "sluice-node-agent"
       kubeconfig_secret_id = "https://x.vault.azure.net/secrets/night"
       pool_groups = {
         "/subscriptions/00000000-0000-0000-0000-000000000009/resourceGroups/batch" = ["vmss"]
@@ -98,6 +99,22 @@ run "every_cluster_has_a_topic_that_takes_no_keys" {
   assert {
     condition     = alltrue([for topic in azurerm_eventgrid_topic.cluster : !topic.local_auth_enabled && topic.input_schema == "CloudEventSchemaV1_0"])
     error_message = "topics take CloudEvents from Entra identities only"
+  }
+}
+
+run "who_may_publish_is_told_by_service_account" {
+  assert {
+    condition = azurerm_federated_identity_credential.exporter["night-batch"].subject == "system:serviceaccount:sluice:sluice-exporter" && {
+      for cluster, credential in azurerm_federated_identity_credential.node_agent : cluster => credential.subject
+      } == {
+      training    = "system:serviceaccount:sluice:sluice-node-agent"
+      night-batch = "system:serviceaccount:sluice-node-agent:sluice-node-agent"
+    }
+    error_message = "an identity trusts one service account of its cluster"
+  }
+  assert {
+    condition     = output.exporter_values["night-batch"].nodeAgent.namespace == "sluice-node-agent" && output.exporter_values["training"].nodeAgent.namespace == ""
+    error_message = "the chart is told where the agent's identity holds"
   }
 }
 
