@@ -72,8 +72,11 @@ class _Outside:
         """The API server of a cluster."""
         from shared.adapters.kubernetes import KubernetesClusterApi  # noqa: PLC0415 - as above
 
-        text = self._setting(kubeconfig_setting(name), f"the kubeconfig of cluster {name}")
-        found: ClusterApi = self._once(("cluster", name), lambda: KubernetesClusterApi.from_kubeconfig(text))
+        setting = kubeconfig_setting(name)
+        text, place = self._setting(setting, f"the kubeconfig of cluster {name}"), f"app setting {setting}"
+        found: ClusterApi = self._once(
+            ("cluster", name), lambda: KubernetesClusterApi.for_app(text, self._credential, place)
+        )
         return found
 
     def compute(self, scope: AzureScope) -> Compute:

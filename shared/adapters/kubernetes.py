@@ -7,18 +7,21 @@ repeated, here, a few times and briefly.
 
 from __future__ import annotations
 
+import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import orjson
 from kubernetes.client import ApiClient, ApiException
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NameResolutionError, ReadTimeoutError
 
+from shared.adapters.app_access import NO_TOKEN, client_for_app
 from shared.adapters.errors import (
     Expired,
     NotFound,
@@ -32,6 +35,9 @@ from shared.adapters.errors import (
 )
 from shared.adapters.kubernetes_access import CONNECTIONS, client_from_kubeconfig, client_in_cluster
 from shared.adapters.protocols import Json, JsonPatch
+
+if TYPE_CHECKING:
+    from azure.core.credentials import TokenCredential
 
 PAGE_SIZE = 500
 """Objects per page of a list, kubectl's own default: the server never holds more than one page of JSON for us."""
@@ -90,6 +96,11 @@ class KubernetesClusterApi:
     def from_kubeconfig(cls, source: str, context: str | None = None) -> KubernetesClusterApi:
         """From a kubeconfig's path or its text. Raises Rejected with one clear line when it cannot be used."""
         return cls(client_from_kubeconfig(source, context))
+
+    @classmethod
+    def for_app(cls, text: str, credential: Callable[[], TokenCredential], place: str) -> KubernetesClusterApi:
+        """As the function app, by a kubeconfig's text: see `client_for_app`. Raises Rejected."""
+        return cls(client_for_app(text, credential, place))
 
     @classmethod
     def in_cluster(cls) -> KubernetesClusterApi:
@@ -249,7 +260,7 @@ class KubernetesClusterApi:
 
 
 def _worth_repeating(error: BaseException) -> bool:
-    return isinstance(error, RetryLater) and not isinstance(error, Throttled)
+    return isinstance(error, RetryLater) and not isinstance(error, Throttled) and error.code not in _AS_BAD_AT_ONCE
 
 
 def _options(uid: str, grace_seconds: int | None) -> Json:
@@ -304,8 +315,42 @@ def _status(body: bytes) -> Json:
 
 
 def _unreachable(host: str, what: str, error: Exception) -> Unreachable:
+    """With a code for what stood in the way, as far as it can be told."""
     cause = error.reason if isinstance(error, ApiException) else error
-    return Unreachable(f"{what}: no answer from {host}: {' '.join(str(cause).split())}")
+    said, code = " ".join(str(cause).split()), _obstacle(error)
+    if code == UNTRUSTED:
+        return Unreachable(
+            f"{what}: {host} is not trusted, and was told nothing: its certificate does not stand the test against the "
+            f"cluster's CA: {said}: take certificate-authority-data anew from the cluster, and see that the address is "
+            "the cluster's own",
+            code=code,
+        )
+    return Unreachable(f"{what}: no answer from {host}: {said}", code=code)
+
+
+def _obstacle(error: BaseException) -> str:
+    """By all the errors behind an error; urllib3 keeps its own reasons beside Python's chain."""
+    behind: list[BaseException] = [error]
+    for each in behind:  # grows as it is gone through
+        reasons = (getattr(each, "reason", None), each.__cause__, each.__context__, *each.args)
+        behind += [one for one in reasons if isinstance(one, BaseException) and one not in behind]
+    return next((code for family, code in _OBSTACLES if any(isinstance(each, family) for each in behind)), "")
+
+
+UNTRUSTED = "CertificateNotTrusted"
+NO_NAME = "NameNotResolved"
+NO_PORT = "ConnectionRefused"
+SILENT = "TimedOut"
+_OBSTACLES: tuple[tuple[type[BaseException], str], ...] = (
+    (ssl.SSLCertVerificationError, UNTRUSTED),
+    (NameResolutionError, NO_NAME),
+    (socket.gaierror, NO_NAME),
+    (ConnectionRefusedError, NO_PORT),
+    (ConnectTimeoutError, SILENT),
+    (ReadTimeoutError, SILENT),
+    (TimeoutError, SILENT),
+)
+_AS_BAD_AT_ONCE = frozenset({UNTRUSTED, NO_TOKEN})  # another try a moment later would end the same
 
 
 _BY_STATUS: Mapping[int, type[OutsideError]] = {

@@ -22,7 +22,7 @@ def client_from_kubeconfig(source: str, context: str | None = None) -> ApiClient
     Raises Rejected, in one line that says what to do, when the file is missing, no kubeconfig, or without that context.
     """
     document, base = _document(source)
-    return configured_client(_load(document, base, context, _place(source)))
+    return configured_client(configuration_of(document, base, context, _place(source)))
 
 
 def client_in_cluster() -> ApiClient:
@@ -62,16 +62,31 @@ def _document(source: str) -> tuple[dict[str, Any], str | None]:
             raise Rejected(
                 f"{place}: cannot be read: {reason}; name another with --kubeconfig or KUBECONFIG"
             ) from error
+    return parsed(text, place), base
+
+
+def parsed(text: str, place: str) -> dict[str, Any]:
+    """A kubeconfig's text as a document; `place` is what messages call it. Raises Rejected."""
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise Rejected(f"{place}: is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
         raise Rejected(f"{place}: holds no configuration; expected a mapping with clusters, users and contexts")
-    return document, base
+    return document
 
 
-def _load(document: dict[str, Any], base: str | None, context: str | None, place: str) -> Configuration:
+def entry_of(document: dict[str, Any], table: str, name: str, kind: str, place: str) -> dict[str, Any]:
+    """The entry of that name in one of a kubeconfig's tables. Raises Rejected when there is none."""
+    for entry in document.get(table) or []:
+        if isinstance(entry, dict) and entry.get("name") == name and isinstance(entry.get(kind), dict):
+            found: dict[str, Any] = entry[kind]
+            return found
+    raise Rejected(f"{place}: has no {kind} {name!r} in its {table}; name one of them, or add it")
+
+
+def configuration_of(document: dict[str, Any], base: str | None, context: str | None, place: str) -> Configuration:
+    """The client's configuration by a context of a document. Raises Rejected."""
     wanted = context or document.get("current-context")
     names = [entry.get("name") for entry in document.get("contexts") or [] if isinstance(entry, dict)]
     if not wanted:
@@ -83,6 +98,10 @@ def _load(document: dict[str, Any], base: str | None, context: str | None, place
         KubeConfigLoader(document, active_context=wanted, config_base_path=base).load_and_set(configuration)
     except (ConfigException, KeyError, TypeError, ValueError) as error:
         raise Rejected(f"{place}: context {wanted!r} cannot be used: {error}") from error
+    if not configuration.verify_ssl:
+        raise Rejected(
+            f"{place}: insecure-skip-tls-verify: is never heeded; remove it, and give certificate-authority-data"
+        )
     return configuration
 
 
