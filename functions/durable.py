@@ -14,6 +14,7 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from functions.outcomes import W, outcome
+from functions.versions import by_version
 
 Json = dict[str, Any]
 Untyped = Any  # the SDK's own objects, and decoded JSON
@@ -139,9 +140,9 @@ class Registry:
         self.blueprint: Untyped = df.Blueprint()
 
     def orchestrator(self, *orchestrators: Callable[..., Untyped]) -> None:
-        """Register generator functions that take `context`."""
+        """Register generator functions that take `context`, with the code that is kept for instances begun earlier."""
         for function in orchestrators:
-            self.blueprint.orchestration_trigger(context_name="context")(function)
+            self.blueprint.orchestration_trigger(context_name="context")(by_version(function))
 
     def activity(self, world: W, *steps: Callable[[W, Json], Json]) -> None:
         """Register steps as activities that answer with values."""

@@ -73,6 +73,10 @@ class HostOptions:
     extended_sessions: float = 0.0
     """Share of the instances whose code stays in memory between episodes instead of being replayed: faster, and without
     the proof that replaying gives, so simulations keep it below 1."""
+    version: str = ""
+    """`defaultVersion` of host.json (`local.durable.versions.of_tree`)."""
+    strict: bool = True
+    """Whether inputs must be the same in every replay, too; not where two versions of an app share a storage."""
     retention: timedelta | None = None
     """How long finished orchestrations are kept; None: until they are purged by somebody."""
     timers: bool = True
@@ -131,6 +135,8 @@ class FunctionsHost:
             hooks=Hooks(self.options.on_violation, self.options.on_instance_end),
             keep_histories=self.options.keep_histories,
             extended_sessions=self.options.extended_sessions,
+            version=self.options.version,
+            strict=self.options.strict,
         )
         faults = self.options.faults
         twins = Twins(faults.twin_start_rate, stream(seed, "client-faults"), self.options.on_fault)

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
 
-from local.durable import history, sdk
+from local.durable import history, sdk, versions
 from local.durable.entities import EntityFailure, operate
 from local.durable.history import Event
 from local.durable.journal import Changes, Journal, NullJournal
@@ -76,7 +76,7 @@ class Hooks:
 class Engine:
     """See the module. All methods are called under the timeline's lock."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but the first three by keyword
         self,
         functions: Functions,
         timeline: Timeline,
@@ -87,13 +87,18 @@ class Engine:
         hooks: Hooks | None = None,
         keep_histories: bool = True,
         extended_sessions: float = 0.0,
+        version: str = "",
+        strict: bool = True,
     ) -> None:
-        """`extended_sessions`: the share of the instances that stay in memory between episodes."""
+        """`extended_sessions`: the share of the instances that stay in memory between episodes. `version`: host.json's
+        `defaultVersion`; instances of a later one are left to whoever knows it (`versionMatchStrategy` CurrentOrOlder,
+        `versionFailureStrategy` Reject). `strict`: see `Shim`."""
         sdk.prepare()
         self._functions, self._timeline, self._draws = functions, timeline, draws
         self._journal: Journal = journal or NullJournal()
         self._limits, self._hooks = limits or Limits(), hooks or Hooks()
         self._keep_histories, self._extended_sessions = keep_histories, extended_sessions
+        self._version, self._strict = version, strict
         self._sessions: dict[str, Session] = {}
         self._numbers = itertools.count(1)
         self._changes = Changes()
@@ -249,6 +254,7 @@ class Engine:
 
     def _create(self, name: str, text: str | None, identity: str, version: str, parent: Parent | None) -> Instance:
         now = self._timeline.now()
+        version = version or self._version
         instance = Instance(identity, name, version, text, now, now, parent, execution=next(self._numbers))
         if identity in self.instances:
             self._changes.forgotten.append(identity)
@@ -265,6 +271,8 @@ class Engine:
     def _step(self, instance: Instance) -> None:
         instance.awake = False
         if self._stopped or instance.finished or instance.status is Status.SUSPENDED or not instance.inbox:
+            return
+        if self._version and versions.is_later(instance.version, self._version):
             return
         messages, instance.inbox = instance.inbox, []
         if not instance.history:
@@ -317,11 +325,11 @@ class Engine:
         events = f"{history.played(old)},{history.encode(new)}" if old else history.encode(new)
         context = context_of(instance, events, replaying=bool(old))
         if self._stays(instance) and can_stay(run):
-            session = Session(run, context)
+            session = Session(run, context, strict=self._strict)
             state = session.begin(instance.id, instance.execution, instance.history)
             return state, self._kept(instance, session)
         state = run_orchestrator(run, context)
-        shim = Shim(instance.id, instance.execution, state["actions"][0])
+        shim = Shim(instance.id, instance.execution, state["actions"][0], strict=self._strict)
         shim.run(instance.history)
         return state, shim
 

@@ -24,8 +24,9 @@ State = dict[str, Any]
 class Session:
     """One execution of one instance: the SDK's executor and the extension's shim, both where they stood."""
 
-    def __init__(self, run: Callable[[str], str], context: str) -> None:
-        """`context` as the SDK's handler takes it, with the whole history so far."""
+    def __init__(self, run: Callable[[str], str], context: str, *, strict: bool = True) -> None:
+        """`context` as the SDK's handler takes it, with the whole history so far; `strict` as the `Shim` has it."""
+        self._strict = strict
         self._context: Any = DurableOrchestrationContext.from_json(context)
         self._context._input_expected_type = getattr(run, "_df_input_type", None)
         executor: Any = TaskOrchestrationExecutor
@@ -42,7 +43,7 @@ class Session:
             if self._executor.exception is None:
                 raise _broken(error) from error
         self._fed = len(events)
-        self.shim = Shim(instance_id, execution, self._news())
+        self.shim = Shim(instance_id, execution, self._news(), strict=self._strict)
         self.shim.run(events)
         return self._state()
 

@@ -16,6 +16,8 @@ from local.durable.history import Event
 
 MESSAGE_LIMIT: Final = 300  # characters of an action shown in a message
 
+_DETAILS: Final = frozenset({"Input", "FireAt"})
+
 REFUSED: Final = {
     actions.CALL_ACTIVITY_WITH_RETRY: "call_activity_with_retry loses step with the extension's task ids; "
     "retry by hand with call_activity and create_timer",
@@ -57,10 +59,13 @@ class Shim:
     """One replay: after `run`, `scheduled` are the new history events and the rest says how the instance stands.
 
     `raced`: among the actions is one after which another may still change (a timer that lost a race is cancelled).
+    `strict`: inputs and times of what was scheduled must be the same in every replay, too. DTFx goes by kinds and names
+    alone; that is enough where another version of the code replays a history.
     """
 
-    def __init__(self, instance_id: str, execution: int, asked: list[dict[str, Any]]) -> None:
+    def __init__(self, instance_id: str, execution: int, asked: list[dict[str, Any]], *, strict: bool = True) -> None:
         self._instance_id, self._execution, self._actions = instance_id, execution, asked
+        self._strict = strict
         self.scheduled: list[Event] = []
         self.requests: dict[int, dict[str, Any]] = {}
         self.cancelled: set[int] = set()
@@ -192,7 +197,8 @@ class Shim:
             self.requests[number] = request
         return FINISHED if signal else self._listen(request["id"])
 
-    def _schedule(self, kind: int, fields: dict[str, Any], *must_match: str) -> tuple[int, Task]:
+    def _schedule(self, kind: int, fields: dict[str, Any], *may_match: str) -> tuple[int, Task]:
+        must_match = may_match if self._strict else tuple(name for name in may_match if name not in _DETAILS)
         number = self._next_id
         self._next_id += 1
         task = self.open[number] = Task()

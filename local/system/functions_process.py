@@ -12,9 +12,10 @@ import sys
 import threading
 from pathlib import Path
 
-from functions.app import create_app
+from functions import app as function_app
+from local.durable import versions
 from local.errors import DONE, UserError
-from local.functions_host import serve_host
+from local.functions_host import HostOptions, serve_host
 from local.system.endpoints import FUNCTIONS_PORT, Endpoints
 from local.system.services import services_over_http
 
@@ -39,8 +40,9 @@ def _serve(state: Path, port: int) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    app = create_app(services_over_http(Endpoints.read(state / "endpoints.json")))
-    server = serve_host(app, port=port, journal_path=state / "journal.sqlite")
+    app = function_app.create_app(services_over_http(Endpoints.read(state / "endpoints.json")))
+    options = HostOptions(version=versions.of_tree(Path(function_app.__file__).resolve().parents[1]))
+    server = serve_host(app, port=port, journal_path=state / "journal.sqlite", options=options)
     _announce(state / FUNCTIONS_PORT, server.port)
     stop.wait()
     server.close()

@@ -14,7 +14,6 @@ from exporter.config_source import Source, WatchedConfig
 from exporter.detectors import Cadence
 from exporter.lease import LeaseTerms
 from exporter.service import ExporterService
-from functions.app import create_app
 from local.checker.rules import check
 from local.durable.journal import Journal
 from local.durable.model import Instance, Status, Violation
@@ -35,6 +34,7 @@ from local.system.chronicle import Recorded
 from local.system.history import run_record
 from local.system.lifetime import HostCrash, Lifetime
 from local.system.records import RunRecord
+from local.system.releases import PRESENT, Releases
 from local.system.services import BLOB_URL, Doors, InProcess
 from local.system.stand_ins import Behaviour, StandIns
 from local.system.users import Users
@@ -81,12 +81,14 @@ class VirtualSystem:
         journal: Journal | None = None,
         guard: Guard | None = None,
         exporter_skew: timedelta = timedelta(),
+        releases: Releases | None = None,
     ) -> None:
         """`text` is the pools file; raises ConfigError when it is none. Seed and hooks of `host` are set here.
 
         With a `journal` the Functions host may crash (a `HostCrash` out of whatever it is doing): another one comes up
         from it. `exporter_skew` is how far the exporter's clock goes before ours. `direct_blobs` reaches the storage
-        account without its SDK, for simulations of thousands of worlds.
+        account without its SDK, for simulations of thousands of worlds. `releases` says which release of the app each
+        host runs: the present one, if nobody does.
         """
         self.timeline = VirtualTimeline()
         self.stand_ins = StandIns(self.timeline, text, parse_config(text, to_act=True), seed=seed, behaviour=behaviour)
@@ -100,6 +102,7 @@ class VirtualSystem:
         self._journal, self._wishes, self._seed = journal, host, seed
         inside = InProcess(self._doors("functions"), self.timeline, direct_blobs=direct_blobs)
         self._inside, self._lifetime = inside, Lifetime(self.timeline)
+        self._releases, self._direct_blobs = releases, direct_blobs
         self.host = self._new_host()
         self.stand_ins.connect(self._deliver)
         outside = InProcess(self._doors("exporter"), self.timeline, direct_blobs=direct_blobs)
@@ -187,7 +190,13 @@ class VirtualSystem:
         """Everything in process is made anew: adapters, what they remember, the app with its world."""
         timeline = self._lifetime if self._journal is not None else self.timeline
         options = self._options(self._wishes, self._seed + len(self.crashes) * HOST_SEEDS)
-        return FunctionsHost(create_app(self._inside.services()), timeline, options, journal=self._journal)
+        if self._releases is None:
+            app = PRESENT.create_app(self._inside.services())
+            return FunctionsHost(app, timeline, options, journal=self._journal)
+        release = self._releases(len(self.crashes))
+        app = release.app(self._doors("functions"), self.timeline, direct_blobs=self._direct_blobs)
+        options = replace(options, version=release.version, strict=False)
+        return FunctionsHost(app, timeline, options, journal=self._journal)
 
     def _deliver(self, request: Request) -> Response:
         """As Event Grid reaches the host; raises ConnectionError while there is none."""
@@ -247,6 +256,7 @@ class VirtualSystem:
         return replace(
             host or HostOptions(keep_histories=False),
             seed=seed,
+            version=PRESENT.version,
             on_violation=self.broken.append,
             on_instance_end=self._ended_by(host),
             on_function_error=lambda name, error: self.errors.append((name, error)),
