@@ -2,7 +2,7 @@
 
 Terraform's providers and Helm are built from their Go modules, since neither needs a network to check with; checkov
 comes into an environment of its own. Each appears in its place only when complete. azurerm takes 12 to 25 minutes of
-two cores, hence `--without azurerm`.
+two cores, hence `--without azurerm`, and `--only azurerm` for the background.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from bench import cache
 
 CHECKOV = ("checkov==3.3.30",)
+PYTHON_TOOLS = (CHECKOV,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +58,16 @@ def home() -> Path:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Build what is missing: 0, or 1 with a line that says what could not be had."""
     parser = argparse.ArgumentParser(prog="python -m tests.infra.tools", description=__doc__)
-    parser.add_argument("--without", action="append", default=[], choices=["azurerm"], help="leave this out")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--without", choices=["azurerm"], help="leave this out")
+    choice.add_argument("--only", choices=["azurerm"], help="leave the others out")
     wanted = parser.parse_args(arguments)
-    tools = [tool for tool in GO_TOOLS if not any(tool.program.endswith(name) for name in wanted.without)]
+    others = () if wanted.only else tuple(tool for tool in GO_TOOLS if tool is not AZURERM)
     try:
-        with cache.only_builder(home()):
-            for tool in tools:
-                build(tool)
-        cache.tool_environment(CHECKOV)
+        for tool in others if wanted.without else (*others, AZURERM):
+            build(tool)
+        for packages in () if wanted.only else PYTHON_TOOLS:
+            cache.tool_environment(packages)
     except (cache.ToolMissing, subprocess.CalledProcessError, OSError) as error:
         _say(f"failed: {error}")
         return 1
@@ -78,9 +81,15 @@ def build(tool: GoTool) -> Path:
         return tool.path
     if shutil.which("go") is None:
         raise cache.ToolMissing(f"{tool.program} is built from source: install Go 1.26 or newer")
+    with cache.only_builder(tool.path.parent):
+        if not tool.path.exists():
+            _build(tool)
+    return tool.path
+
+
+def _build(tool: GoTool) -> None:
     _say(f"{tool.program}: building")
     started = time.monotonic()
-    tool.path.parent.mkdir(parents=True, exist_ok=True)
     source = _source(tool)
     unfinished = tool.path.with_name(f".{tool.program}.{os.getpid()}")
     try:
@@ -90,7 +99,6 @@ def build(tool: GoTool) -> Path:
         unfinished.unlink(missing_ok=True)
         shutil.rmtree(source, ignore_errors=True)
     _say(f"{tool.program}: {(time.monotonic() - started) / 60:.1f} min")
-    return tool.path
 
 
 def _source(tool: GoTool) -> Path:
