@@ -263,7 +263,7 @@ def _store(world: World, order: Json, config: Config, decided: Plan, made: Json,
     world.put_document(order["cluster"], LATEST, summary)
     note_wishes(world, order, config, decided)
     if decided.deltas or decided.unserved or decided.retirements or decided.reuse:
-        said = {name: summary[name] for name in ("mode", "deltas", "reuse", "retirements", "unserved_pods")}
+        said = {name: summary[name] for name in ("mode", "unserved_pods", "deltas", "reuse", "retirements")}
         tell("planned", cluster=order["cluster"], plan=made["plan"], **said)
 
 

@@ -45,8 +45,13 @@ param keyVaultId string
 
 @minValue(0)
 @maxValue(20)
-@description('Instances kept warm for the orchestrations; 1 spares a cold start of some seconds.')
+@description('Instances kept warm for the orchestrations; 1 spares a cold start of some seconds at each step that nothing runs for yet.')
 param alwaysReady int = 0
+
+@minValue(0)
+@maxValue(20)
+@description('The same for `ingest`, which takes the events and scales by itself.')
+param alwaysReadyIngest int = 0
 
 @allowed([512, 2048, 4096])
 @description('Memory of an instance, in MB.')
@@ -62,6 +67,12 @@ param subnetId string?
 
 @description('Keep orchestrations in a Durable Task Scheduler instead of the storage account.')
 param durableTaskScheduler bool = false
+
+@description('Who is told of alerts by mail.')
+param alertEmail string?
+
+@description('Action groups that there are already and that alerts go to, too.')
+param alertActionGroupIds string[] = []
 
 @minValue(30)
 @maxValue(730)
@@ -93,6 +104,7 @@ var builtIn = {
 }
 var poolSubscriptions = union([], flatten(map(clusters, each => map(each.poolGroups, group => group.subscriptionId))))
 var poolGroups = union([], flatten(map(clusters, each => each.poolGroups)))
+var kinds = union(['linked', 'quota'], flatten(map(poolGroups, group => group.kinds)))
 var linkedGroups = union([], flatten(map(clusters, each => each.?linkedGroups ?? [])))
 
 resource app_identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2023-01-31' = {
@@ -244,7 +256,11 @@ resource app 'Microsoft.Web/sites@2023-12-01' = {
       scaleAndConcurrency: {
         instanceMemoryMB: instanceMemoryMb
         maximumInstanceCount: maximumInstances
-        alwaysReady: alwaysReady > 0 ? [{ name: 'durable', instanceCount: alwaysReady }] : []
+        // Each of these groups scales by itself: what serves `ingest` is of no use to the orchestrations.
+        alwaysReady: concat(
+          alwaysReady > 0 ? [{ name: 'durable', instanceCount: alwaysReady }] : [],
+          alwaysReadyIngest > 0 ? [{ name: 'function:ingest', instanceCount: alwaysReadyIngest }] : []
+        )
       }
     }
   }
@@ -344,12 +360,25 @@ resource node_agent_credentials 'Microsoft.ManagedIdentity/userAssignedIdentitie
   }
 ]
 
+module monitoring 'monitoring.bicep' = {
+  name: '${name}-monitoring'
+  params: {
+    name: name
+    location: location
+    workspaceId: logs.id
+    topics: [for (each, number) in clusters: { cluster: each.name, id: topics[number].id }]
+    alertEmail: alertEmail
+    alertActionGroupIds: alertActionGroupIds
+    tags: allTags
+  }
+}
+
 // Rights.
 
 module roles 'roles.bicep' = {
   name: '${name}-roles'
   scope: subscription(poolSubscriptions[0])
-  params: { name: name, subscriptionIds: poolSubscriptions }
+  params: { name: name, subscriptionIds: poolSubscriptions, kinds: kinds }
 }
 
 module app_pools 'group-rights.bicep' = [
@@ -507,6 +536,9 @@ output appHostname string = app.properties.defaultHostName
 output storageAccountId string = state.id
 output storageUrl string = 'https://${state.name}.blob.${environment().suffixes.storage}'
 output topics array = [for (each, number) in clusters: { cluster: each.name, id: topics[number].id }]
+output workspaceId string = logs.id
+output dashboardId string = monitoring.outputs.dashboardId
+output schedulerEndpoint string = durableTaskScheduler ? scheduler!.properties.endpoint : ''
 output exporterValues array = [
   for (each, number) in clusters: {
     cluster: each.name

@@ -7,7 +7,10 @@ param name string
 @description('Subscriptions of the pools: the roles can be assigned in these.')
 param subscriptionIds string[]
 
-var roles = {
+@description('Which of the roles are needed: of the kinds of pool that there are, and what all of them need.')
+param kinds string[]
+
+var all = {
   vmss: loadJsonContent('../roles/scale-sets.json')
   vm: loadJsonContent('../roles/virtual-machines.json')
   aks: loadJsonContent('../roles/agent-pools.json')
@@ -15,9 +18,10 @@ var roles = {
   linked: loadJsonContent('../roles/linked-resources.json')
   quota: loadJsonContent('../roles/quota-reader.json')
 }
+var roles = filter(items(all), role => contains(kinds, role.key))
 
 resource custom 'Microsoft.Authorization/roleDefinitions@2022-04-01' = [
-  for role in items(roles): {
+  for role in roles: {
     name: guid(subscription().id, name, role.key)
     properties: {
       roleName: '${role.value.name} (${name})'
@@ -34,7 +38,7 @@ resource custom 'Microsoft.Authorization/roleDefinitions@2022-04-01' = [
 ]
 
 output ids object = toObject(
-  items(roles),
+  roles,
   role => role.key,
   role => subscriptionResourceId('Microsoft.Authorization/roleDefinitions', guid(subscription().id, name, role.key))
 )

@@ -10,8 +10,8 @@ param name string
 param storageAccountId string
 
 @minLength(1)
-@description('Names of the topics, one per cluster.')
-param topicNames string[]
+@description('Output `topics` of base.bicep: ids of topics by cluster.')
+param topics { cluster: string, id: string }[]
 
 @description('Take Azure\'s own events about preempted VMs of this subscription, too: its id, /subscriptions/<id>. A preview of Azure\'s.')
 param evictionNotices string?
@@ -23,15 +23,15 @@ var eventTypes = [
   'sluice.pods.unschedulable'
 ]
 
-resource topics 'Microsoft.EventGrid/topics@2024-06-01-preview' existing = [
-  for topic in topicNames: {
-    name: topic
+resource existing_topics 'Microsoft.EventGrid/topics@2024-06-01-preview' existing = [
+  for topic in topics: {
+    name: last(split(topic.id, '/'))
   }
 ]
 
 resource ingest 'Microsoft.EventGrid/topics/eventSubscriptions@2024-06-01-preview' = [
-  for (topic, number) in topicNames: {
-    parent: topics[number]
+  for (topic, number) in topics: {
+    parent: existing_topics[number]
     name: 'sluice-ingest'
     properties: {
       eventDeliverySchema: 'CloudEventSchemaV1_0'
@@ -85,5 +85,6 @@ resource evictions 'Microsoft.EventGrid/systemTopics/eventSubscriptions@2024-06-
       endpointType: 'AzureFunction'
       properties: { resourceId: resourceId('Microsoft.Web/sites/functions', appName, 'ingest') }
     }
+    retryPolicy: { maxDeliveryAttempts: 30, eventTimeToLiveInMinutes: 60 }
   }
 }

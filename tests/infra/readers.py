@@ -17,6 +17,7 @@ TERRAFORM, BICEP = INFRA / "terraform", INFRA / "bicep"
 
 ARM_TYPES = {
     "azurerm_application_insights": "Microsoft.Insights/components",
+    "azurerm_application_insights_workbook": "Microsoft.Insights/workbooks",
     "azurerm_eventgrid_event_subscription": "Microsoft.EventGrid/topics/eventSubscriptions",
     "azurerm_eventgrid_system_topic": "Microsoft.EventGrid/systemTopics",
     "azurerm_eventgrid_system_topic_event_subscription": "Microsoft.EventGrid/systemTopics/eventSubscriptions",
@@ -26,6 +27,9 @@ ARM_TYPES = {
     ),
     "azurerm_function_app_flex_consumption": "Microsoft.Web/sites",
     "azurerm_log_analytics_workspace": "Microsoft.OperationalInsights/workspaces",
+    "azurerm_monitor_action_group": "Microsoft.Insights/actionGroups",
+    "azurerm_monitor_metric_alert": "Microsoft.Insights/metricAlerts",
+    "azurerm_monitor_scheduled_query_rules_alert_v2": "Microsoft.Insights/scheduledQueryRules",
     "azurerm_role_assignment": "Microsoft.Authorization/roleAssignments",
     "azurerm_role_definition": "Microsoft.Authorization/roleDefinitions",
     "azurerm_service_plan": "Microsoft.Web/serverfarms",

@@ -15,13 +15,6 @@ locals {
     "SLUICE_KUBECONFIG_${upper(replace(name, "-", "_"))}" => "@Microsoft.KeyVault(SecretUri=${trimsuffix(cluster.kubeconfig_secret_id, "/")}/)"
   }
 
-  # With a scheduler, host.json's storage provider is replaced by settings; the package stays the same.
-  scheduler_settings = var.durable_task_scheduler ? {
-    "AzureFunctionsJobHost__extensions__durableTask__storageProvider__type"                 = "azureManaged"
-    "AzureFunctionsJobHost__extensions__durableTask__storageProvider__connectionStringName" = "DURABLE_TASK_SCHEDULER_CONNECTION_STRING"
-    "DURABLE_TASK_SCHEDULER_CONNECTION_STRING"                                              = "Endpoint=${local.scheduler_endpoint};Authentication=ManagedIdentity;ClientID=${azurerm_user_assigned_identity.app.client_id}"
-  } : {}
-
   app_settings = merge(
     {
       "AzureWebJobsStorage__accountName"          = azurerm_storage_account.state.name
@@ -31,7 +24,7 @@ locals {
       "AZURE_CLIENT_ID"                           = azurerm_user_assigned_identity.app.client_id
       "PYTHON_ISOLATE_WORKER_DEPENDENCIES"        = "1"
       "SLUICE_STORAGE_ACCOUNT_URL"                = trimsuffix(azurerm_storage_account.state.primary_blob_endpoint, "/")
-      "TASKHUB_NAME"                              = replace(var.name, "-", "")
+      "TASKHUB_NAME"                              = local.hub_name
     },
     local.kubeconfig_settings,
     local.scheduler_settings,
@@ -70,11 +63,12 @@ resource "azurerm_function_app_flex_consumption" "app" {
     minimum_tls_version                    = "1.2"
   }
 
+  # Each of these groups scales by itself: what serves `ingest` is of no use to the orchestrations, nor the other way.
   dynamic "always_ready" {
-    for_each = var.always_ready > 0 ? ["durable"] : []
+    for_each = { for name, count in { "durable" = var.always_ready, "function:ingest" = var.always_ready_ingest } : name => count if count > 0 }
     content {
-      name           = always_ready.value
-      instance_count = var.always_ready
+      name           = always_ready.key
+      instance_count = always_ready.value
     }
   }
 
@@ -86,40 +80,5 @@ resource "azurerm_function_app_flex_consumption" "app" {
 resource "azapi_update_resource" "vault_identity" {
   type        = "Microsoft.Web/sites@2023-12-01"
   resource_id = azurerm_function_app_flex_consumption.app.id
-  body        = jsonencode({ properties = { keyVaultReferenceIdentity = azurerm_user_assigned_identity.app.id } })
-}
-
-# Durable Task Scheduler: azurerm knows no resource for it yet.
-resource "azapi_resource" "scheduler" {
-  count = var.durable_task_scheduler ? 1 : 0
-
-  type                      = "Microsoft.DurableTask/schedulers@2025-11-01"
-  name                      = local.app_name
-  parent_id                 = local.resource_group_id
-  location                  = var.location
-  tags                      = local.tags
-  schema_validation_enabled = false
-  response_export_values    = ["properties.endpoint"]
-
-  body = jsonencode({
-    properties = {
-      ipAllowlist = ["0.0.0.0/0"]
-      sku         = { name = "Consumption" }
-    }
-  })
-}
-
-resource "azapi_resource" "task_hub" {
-  count = var.durable_task_scheduler ? 1 : 0
-
-  type                      = "Microsoft.DurableTask/schedulers/taskHubs@2025-11-01"
-  name                      = replace(var.name, "-", "")
-  parent_id                 = azapi_resource.scheduler[0].id
-  schema_validation_enabled = false
-  body                      = jsonencode({ properties = {} })
-}
-
-locals {
-  resource_group_id  = "/subscriptions/${data.azurerm_client_config.current.subscription_id}/resourceGroups/${var.resource_group_name}"
-  scheduler_endpoint = var.durable_task_scheduler ? jsondecode(azapi_resource.scheduler[0].output).properties.endpoint : ""
+  body        = { properties = { keyVaultReferenceIdentity = azurerm_user_assigned_identity.app.id } }
 }

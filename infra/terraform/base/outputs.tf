@@ -33,6 +33,21 @@ output "topics" {
   value       = { for name, topic in azurerm_eventgrid_topic.cluster : name => topic.id }
 }
 
+output "workspace_id" {
+  description = "Where logs are, for queries of one's own."
+  value       = azurerm_log_analytics_workspace.logs.id
+}
+
+output "dashboard_id" {
+  description = "The workbook that shows what Sluice sees and does."
+  value       = azurerm_application_insights_workbook.overview.id
+}
+
+output "scheduler_endpoint" {
+  description = "Of the Durable Task Scheduler; empty without one."
+  value       = local.scheduler_endpoint
+}
+
 output "exporter_values" {
   description = "Per cluster: values for the Helm chart of the exporter. Nothing of it is secret."
   value = {

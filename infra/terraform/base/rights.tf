@@ -9,7 +9,8 @@ locals {
     linked    = "linked-resources"
     quota     = "quota-reader"
   }
-  roles = { for key, file in local.role_files : key => jsondecode(file("${path.module}/../../roles/${file}.json")) }
+  kinds = setunion(["linked", "quota"], flatten([for cluster in var.clusters : [for kinds in values(cluster.pool_groups) : tolist(kinds)]]))
+  roles = { for key, file in local.role_files : key => jsondecode(file("${path.module}/../../roles/${file}.json")) if contains(local.kinds, key) }
 
   pool_rights = merge([
     for cluster in var.clusters : merge([

@@ -13,12 +13,22 @@ variable "location" {
   description = "Azure region of the app, best that of the clusters. Flex Consumption must be offered there."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-z0-9]+$", var.location))
+    error_message = "location: a region's short name, such as westeurope."
+  }
 }
 
 variable "resource_group_name" {
   description = "Existing resource group that takes everything of this stage, roles aside."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[-\\w.()]{0,89}[-\\w()]$", var.resource_group_name))
+    error_message = "resource_group_name: the name, not the id: 1 to 90 letters, digits and -_.(), no full stop last."
+  }
 }
 
 variable "clusters" {
@@ -88,7 +98,7 @@ variable "key_vault_id" {
 }
 
 variable "always_ready" {
-  description = "Instances that are kept warm for the orchestrations. 0 is cheapest; 1 spares a cold start of some seconds."
+  description = "Instances that are kept warm for the orchestrations. 0 is cheapest; 1 spares a cold start of some seconds at each step that nothing runs for yet."
   type        = number
   default     = 0
   nullable    = false
@@ -96,6 +106,18 @@ variable "always_ready" {
   validation {
     condition     = var.always_ready >= 0 && var.always_ready <= 20 && floor(var.always_ready) == var.always_ready
     error_message = "always_ready: a whole number from 0 to 20."
+  }
+}
+
+variable "always_ready_ingest" {
+  description = "The same for `ingest`, which takes the events and scales by itself. What docs/benchmarks.md measures has one of each."
+  type        = number
+  default     = 0
+  nullable    = false
+
+  validation {
+    condition     = var.always_ready_ingest >= 0 && var.always_ready_ingest <= 20 && floor(var.always_ready_ingest) == var.always_ready_ingest
+    error_message = "always_ready_ingest: a whole number from 0 to 20."
   }
 }
 
@@ -118,8 +140,8 @@ variable "maximum_instances" {
   nullable    = false
 
   validation {
-    condition     = var.maximum_instances >= 1 && var.maximum_instances <= 1000
-    error_message = "maximum_instances: 1 to 1000."
+    condition     = var.maximum_instances >= 1 && var.maximum_instances <= 1000 && floor(var.maximum_instances) == var.maximum_instances
+    error_message = "maximum_instances: a whole number from 1 to 1000."
   }
 }
 
@@ -140,9 +162,29 @@ variable "durable_task_scheduler" {
 }
 
 variable "alert_email" {
-  description = "Who is told of dead letters, unserved pods, stuck orchestrations, throttling and a silent exporter. Null: alerts fire without a receiver."
+  description = "Who is told of alerts by mail. Null: nobody, unless alert_action_group_ids says who; alerts are seen in the portal all the same."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.alert_email == null || can(regex("^[^@\\s]+@[^@\\s]+\\.[^@\\s]+$", var.alert_email))
+    error_message = "alert_email: an address such as oncall@example.org, or null."
+  }
+}
+
+variable "alert_action_group_ids" {
+  description = "Action groups that there are already and that alerts go to, too: for webhooks, on-call schedules and the like."
+  type        = set(string)
+  default     = []
+  nullable    = false
+
+  validation {
+    condition = alltrue([
+      for id in var.alert_action_group_ids :
+      can(regex("(?i)^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft.Insights/actionGroups/[^/]+$", id))
+    ])
+    error_message = "alert_action_group_ids: ids, /subscriptions/<id>/resourceGroups/<name>/providers/Microsoft.Insights/actionGroups/<name>."
+  }
 }
 
 variable "log_retention_days" {
@@ -152,8 +194,8 @@ variable "log_retention_days" {
   nullable    = false
 
   validation {
-    condition     = var.log_retention_days >= 30 && var.log_retention_days <= 730
-    error_message = "log_retention_days: 30 to 730."
+    condition     = var.log_retention_days >= 30 && var.log_retention_days <= 730 && floor(var.log_retention_days) == var.log_retention_days
+    error_message = "log_retention_days: a whole number from 30 to 730."
   }
 }
 

@@ -62,6 +62,12 @@ resource "azurerm_eventgrid_system_topic_event_subscription" "evictions" {
     function_id = local.ingest
   }
 
+  # No dead letters: what such an event tells, the next sweep sees.
+  retry_policy {
+    max_delivery_attempts = 30
+    event_time_to_live    = 60
+  }
+
   advanced_filter {
     string_in {
       key    = "data.resourceInfo.properties.annotationName"

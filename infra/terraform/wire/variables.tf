@@ -2,6 +2,11 @@ variable "name" {
   description = "Name of the installation, as in `base`."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{1,14}[a-z0-9]$", var.name))
+    error_message = "name: 3 to 16 lower-case letters, digits and hyphens, a letter first and no hyphen last."
+  }
 }
 
 variable "app_id" {
@@ -24,12 +29,23 @@ variable "topics" {
     condition     = length(var.topics) > 0
     error_message = "topics: name at least one."
   }
+  validation {
+    condition = alltrue([
+      for id in values(var.topics) : can(regex("^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft.EventGrid/topics/[^/]+$", id))
+    ])
+    error_message = "topics: ids of topics by cluster, as `base` prints them."
+  }
 }
 
 variable "storage_account_id" {
   description = "Output `storage_account_id` of `base`."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft.Storage/storageAccounts/[^/]+$", var.storage_account_id))
+    error_message = "storage_account_id: the id of a storage account, as `base` prints it."
+  }
 }
 
 variable "eviction_notices" {
@@ -43,4 +59,9 @@ variable "eviction_notices" {
     resource_group_name = string
   })
   default = null
+
+  validation {
+    condition     = var.eviction_notices == null || can(regex("^/subscriptions/[^/]+$", var.eviction_notices.subscription_id))
+    error_message = "eviction_notices: subscription_id is /subscriptions/<id>."
+  }
 }

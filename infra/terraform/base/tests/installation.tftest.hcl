@@ -44,6 +44,11 @@ mock_provider "azurerm" {
       connection_string = "InstrumentationKey=00000000-0000-0000-0000-00000000000c"
     }
   }
+  mock_resource "azurerm_monitor_action_group" {
+    defaults = {
+      id = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/sluice/providers/Microsoft.Insights/actionGroups/x"
+    }
+  }
   mock_resource "azurerm_role_definition" {
     defaults = {
       role_definition_resource_id = "/subscriptions/00000000-0000-0000-0000-000000000001/providers/Microsoft.Authorization/roleDefinitions/00000000-0000-0000-0000-00000000000d"
@@ -161,29 +166,95 @@ run "rights_end_at_the_pools_groups" {
   }
 }
 
+run "only_roles_of_kinds_in_use_are_made" {
+  assert {
+    condition     = toset(keys(azurerm_role_definition.custom)) == toset(["vmss", "vm", "linked", "quota"])
+    error_message = "no cluster has AKS pools"
+  }
+}
+
+run "nothing_is_kept_warm_unless_asked_for" {
+  assert {
+    condition     = length(azurerm_function_app_flex_consumption.app.always_ready) == 0
+    error_message = "always-ready instances are a choice"
+  }
+}
+
+run "orchestrations_and_ingest_are_kept_warm_apart" {
+  variables {
+    always_ready        = 2
+    always_ready_ingest = 1
+  }
+  assert {
+    condition     = { for group in azurerm_function_app_flex_consumption.app.always_ready : group.name => group.instance_count } == { "durable" = 2, "function:ingest" = 1 }
+    error_message = "each group scales by itself"
+  }
+}
+
+run "every_alert_is_made_and_tells_whom_it_should" {
+  variables {
+    alert_email            = "oncall@example.org"
+    alert_action_group_ids = ["/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/on-call/providers/Microsoft.Insights/actionGroups/pager"]
+  }
+  assert {
+    condition     = toset(keys(azurerm_monitor_scheduled_query_rules_alert_v2.log)) == toset(["dead-letters", "exporter-silent", "no-sweep", "refused-pools-file", "stuck-orchestrations", "throttling", "unserved-pods"])
+    error_message = "alerts on the logs"
+  }
+  assert {
+    condition     = alltrue([for alert in azurerm_monitor_scheduled_query_rules_alert_v2.log : length(alert.action[0].action_groups) == 2])
+    error_message = "mail, and who was there already"
+  }
+  assert {
+    condition     = toset(keys(azurerm_monitor_metric_alert.topic)) == toset(["training dropped", "training undelivered", "night-batch dropped", "night-batch undelivered"])
+    error_message = "alerts on each topic"
+  }
+  assert {
+    condition     = alltrue([for alert in azurerm_monitor_metric_alert.topic : length(alert.action) == 2])
+    error_message = "mail, and who was there already"
+  }
+}
+
+run "without_a_receiver_alerts_are_made_all_the_same" {
+  assert {
+    condition     = length(azurerm_monitor_action_group.mail) == 0 && length(azurerm_monitor_scheduled_query_rules_alert_v2.log) == 7
+    error_message = "seen in the portal"
+  }
+}
+
+run "the_dashboard_looks_at_the_apps_own_workspace" {
+  assert {
+    condition     = jsondecode(azurerm_application_insights_workbook.overview.data_json).fallbackResourceIds == [azurerm_log_analytics_workspace.logs.id]
+    error_message = "queries without a workspace of their own go to this one"
+  }
+}
+
 run "a_scheduler_is_a_choice" {
   variables {
     durable_task_scheduler = true
-    always_ready           = 1
   }
   assert {
     condition     = startswith(azurerm_function_app_flex_consumption.app.app_settings["DURABLE_TASK_SCHEDULER_CONNECTION_STRING"], "Endpoint=https://x.westeurope.durabletask.io;Authentication=ManagedIdentity")
     error_message = "the app is told where the scheduler is"
   }
   assert {
-    condition     = azurerm_function_app_flex_consumption.app.always_ready[0].name == "durable"
-    error_message = "what is kept warm is the orchestrations"
+    condition     = azapi_resource.task_hub[0].name == azurerm_function_app_flex_consumption.app.app_settings["TASKHUB_NAME"]
+    error_message = "the hub is the one that host.json names"
   }
 }
 
 run "bad_values_are_refused_together" {
   command = plan
   variables {
-    name               = "Sluice!"
-    always_ready       = 1.5
-    maximum_instances  = 0
-    log_retention_days = 3
-    instance_memory_mb = 1000
+    name                   = "Sluice!"
+    location               = "West Europe"
+    resource_group_name    = "/subscriptions/x/resourceGroups/sluice"
+    alert_email            = "somebody"
+    alert_action_group_ids = ["pager"]
+    always_ready_ingest    = -1
+    always_ready           = 1.5
+    maximum_instances      = 0
+    log_retention_days     = 3
+    instance_memory_mb     = 1000
     clusters = {
       "Training" = {
         oidc_issuer_url      = "http://x"
@@ -193,6 +264,7 @@ run "bad_values_are_refused_together" {
     }
   }
   expect_failures = [
-    var.name, var.always_ready, var.maximum_instances, var.log_retention_days, var.instance_memory_mb, var.clusters,
+    var.name, var.location, var.resource_group_name, var.alert_email, var.alert_action_group_ids,
+    var.always_ready, var.always_ready_ingest, var.maximum_instances, var.log_retention_days, var.instance_memory_mb, var.clusters,
   ]
 }

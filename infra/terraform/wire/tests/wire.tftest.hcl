@@ -19,6 +19,10 @@ run "events_of_a_cluster_reach_ingest_and_die_in_the_dead_letters" {
     error_message = "undeliverable events are kept"
   }
   assert {
+    condition     = azurerm_eventgrid_event_subscription.cluster["training"].retry_policy[0].event_time_to_live == 60
+    error_message = "an hour of attempts"
+  }
+  assert {
     condition     = length(azurerm_eventgrid_system_topic.health) == 0
     error_message = "Azure's own events are a choice"
   }
@@ -37,11 +41,14 @@ run "eviction_notices_of_azure_are_a_choice" {
   }
 }
 
-run "an_app_id_is_an_app_id" {
+run "bad_values_are_refused_together" {
   command = plan
   variables {
-    app_id = "sluice"
-    topics = {}
+    name               = "Sluice!"
+    app_id             = "sluice"
+    storage_account_id = "sluice"
+    topics             = { training = "sluice-training" }
+    eviction_notices   = { subscription_id = "here", resource_group_name = "sluice" }
   }
-  expect_failures = [var.app_id, var.topics]
+  expect_failures = [var.name, var.app_id, var.storage_account_id, var.topics, var.eviction_notices]
 }
