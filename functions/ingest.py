@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import azure.functions as func
+import orjson
 
 from functions.durable import Json, Registry, Starter, start_event
 from functions.evictions import evictions_in, is_ours, preempted_vm
@@ -20,7 +21,7 @@ from shared.adapters.errors import NotFound, Rejected
 from shared.model import Snapshot
 from shared.names import DEAD_LETTER_CONTAINER, NODE_EVICTING, snapshot_container
 from shared.state.ledger import stamp
-from shared.wire.events import EventProblem, ParsedEvent, dead_letter_blob, parse_event, read_snapshot
+from shared.wire.events import ClaimCheck, EventProblem, ParsedEvent, dead_letter_blob, parse_event, read_snapshot
 
 AT_ONCE = 4  # nodes of one event that are cordoned by the door itself: the API server takes some 30 ms for each
 API_DOWN_FOR = timedelta(seconds=30)  # no such cordon is tried after one that the API server did not answer
@@ -76,7 +77,8 @@ class Door:
 
     async def _admit(self, event: ParsedEvent, snapshot: Snapshot, client: Starter) -> None:
         name = f"{event.data.epoch:010}-{event.data.sequence:012}-{event.id}.json"
-        self._world.put_snapshot(name, snapshot)
+        came = event.data.snapshot
+        self._world.put_snapshot(name, snapshot, b"" if isinstance(came, ClaimCheck) else orjson.dumps(came))
         order = {
             "cluster": event.cluster,
             "event": event.id,

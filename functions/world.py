@@ -185,9 +185,10 @@ class World:
         except ValueError as error:
             raise Rejected(f"snapshot {name} of cluster {cluster} cannot be read: {error}") from error
 
-    def put_snapshot(self, name: str, snapshot: Snapshot) -> None:
-        """Store a snapshot; the same name always holds the same content, so twice is once."""
-        self.store.put(snapshot_container(snapshot.cluster), name, encode(snapshot))
+    def put_snapshot(self, name: str, snapshot: Snapshot, written: bytes = b"") -> None:
+        """Store a snapshot; the same name always holds the same content, so twice is once. `written`: its encoding,
+        where it came as that."""
+        self.store.put(snapshot_container(snapshot.cluster), name, written or encode(snapshot))
         self._snapshots[snapshot.cluster, name] = snapshot
         for key in list(self._snapshots)[:-SNAPSHOTS_KEPT]:
             self._snapshots.pop(key, None)

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+import orjson
+
 _log = logging.getLogger(__name__)
 
 
@@ -41,8 +43,14 @@ class Json:
 
     @staticmethod
     def loads(text: str | bytes, *, object_hook: Callable[[dict[str, Any]], Any] | None = None) -> Any:  # noqa: ANN401
-        """As json.loads, which also takes bytes."""
-        return _decoder(object_hook)(text if isinstance(text, str) else text.decode())
+        """As json.loads, which also takes bytes. The SDK's hook does nothing where no object names its class."""
+        text = text if isinstance(text, str) else text.decode()
+        if object_hook is None or "__class__" in text:
+            return _decoder(object_hook)(text)
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError:  # of what Python alone takes for JSON, such as Infinity
+            return _decoder(object_hook)(text)
 
 
 @functools.cache

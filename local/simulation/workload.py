@@ -65,14 +65,14 @@ class Work:
             yield Deed(0.0, "create", DAEMON_SETS, _owned("DaemonSet", "agent", self._template("agent", "100m")))
         for number in range(self._volumes):
             yield from self._with_volume(number)
-        for _ in range(self._draw.choice((2, 3, 3, 4))):
+        for _ in range(self._draw.choice((1, 2, 2, 2))):
             yield from self._wave(self._draw.uniform(5.0, self._busy * 0.75))
 
     def _wave(self, begin: float) -> Iterator[Deed]:
         kinds = [self._batch, self._batch, self._web, self._web, self._job, self._gang, self._stubborn]
         kinds += [self._gpu_tasks] if self._gpus else []
-        for make in self._draw.sample(kinds, k=self._draw.choice((2, 3, 3))):
-            yield from make(begin + self._draw.uniform(0.0, 30.0))
+        for make in self._draw.sample(kinds, k=self._draw.choice((3, 4, 4))):
+            yield from make(begin + self._draw.uniform(0.0, 8.0))
         if self._draw.random() < 0.05:
             yield Deed(begin, "create", PODS, self._pod(self._name("giant"), "200", 600.0))
 
@@ -80,13 +80,13 @@ class Work:
         """Tasks of one kind, some of which must not be moved."""
         name, cpu, seconds = self._name("task"), self._cpu(), self._draw.uniform(40.0, 500.0)
         kept, waits = self._draw.random() < 0.4, self._draw.random() < 0.4
-        pods = self._draw.randint(3, 10)
+        pods = self._draw.randint(6, 14)
         for number in range(pods):
             annotations = dict([self._draw.choice(WAITING if waits else KEEPING)]) if kept else {}
             body = self._pod(f"{name}-{number}", cpu, seconds, annotations=annotations)
             if self._draw.random() < 0.15:
                 body["spec"]["priorityClassName"] = self._draw.choice(tuple(PRIORITIES))
-            yield Deed(at + self._draw.uniform(0.0, 20.0), "create", PODS, body)
+            yield Deed(at + self._draw.uniform(0.0, 4.0), "create", PODS, body)
 
     def _web(self, at: float) -> Iterator[Deed]:
         """A deployment that grows and shrinks; it stays until the world has settled, or goes before."""
@@ -180,7 +180,7 @@ class Work:
         return f"{what}-{next(self._numbers)}"
 
     def _cpu(self) -> str:
-        return f"{self._draw.choice((400, 500, 800, 1200, 1800, 2600, 3400))}m"
+        return f"{self._draw.choice((400, 500, 800, 1200, 1600, 1800, 2600))}m"
 
     def _pod(self, name: str, cpu: str, seconds: float, *, annotations: Json | None = None) -> Json:
         template = self._template(name, cpu, {RUN: f"{seconds:.0f}", **(annotations or {})})

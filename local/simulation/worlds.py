@@ -78,7 +78,7 @@ def draw_world(seed: int) -> World:
     pools = agent_pools.draw(managed, _pools(stream(seed, "world", "pools")))
     aks = any(pool.get("kind") == "aks" for pool in pools)
     times = stream(seed, "world", "times")
-    busy = times.uniform(1200.0, 2000.0)
+    busy = times.uniform(1000.0, 1700.0)
     boot = _boot(times)
     volumes = times.choice((1, 1, 2, 3))
     gpus = any("gpu" in pool["name"] for pool in pools)
@@ -164,7 +164,7 @@ def _settings(draw: Random) -> Json:
         "timing": {
             "node_join_timeout": f"{draw.choice((3, 5))}m",
             "resources_timeout": f"{draw.choice((5, 8))}m",
-            "debounce": draw.choice(("500ms", "1s")),
+            "debounce": draw.choice(("1s", "3s")),
             "lead_lease": draw.choice(("30s", "60s", "2m")),
         },
     }

@@ -22,7 +22,7 @@ import orjson
 from shared.model import Snapshot
 from shared.names import EVENT_SOURCE_PREFIX, EVENT_TYPES, NODE_EVICTING, snapshot_container
 from shared.wire.json_reader import Node
-from shared.wire.snapshot_codec import decode, encode, from_json, to_json
+from shared.wire.snapshot_codec import decode, from_json, to_json
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -120,12 +120,13 @@ def make_event(
 
     `account_url` is the storage account's blob endpoint; without one the address is the container and the name alone.
     """
-    encoded = encode(snapshot)
+    document = to_json(snapshot)
+    encoded = orjson.dumps(document)
     order = (snapshot.epoch, snapshot.sequence)
     event = _envelope(event_type, snapshot.cluster, order, subject, detail, snapshot.observed_at, encoded)
     data = event["data"]
     if len(orjson.dumps(event)) + len(encoded) + len(',"snapshot":') <= LARGEST_EVENT:
-        data["snapshot"] = to_json(snapshot)
+        data["snapshot"] = document
         return Outgoing(event, None)
     upload, claim = _claim(snapshot, encoded, account_url)
     data["snapshot"] = {"address": claim.address, "size": claim.size, "sha256": claim.sha256}
