@@ -7,7 +7,7 @@ from functions.outcomes import LATER, THROTTLED
 from functions.preparing import prepare
 from functions.waiting import attempt, ledger, once, report_throttling
 
-ROUNDS = 5  # plans per history
+ROUNDS = 3  # plans per history
 _BEGUN = ("growths", "retirements", "recalls", "limit", "spare", "join_timeout")
 # By a planner to the ledger, when it gives the lead back.
 _TOLD = ("settled", "learnt", "judged", "failures", "gangs", "returning", "lease", "idle_waiting")

@@ -139,10 +139,11 @@ class Cloud:
         living: int = 0,
         named: tuple[str, ...] = (),
         unseen: bool = False,
+        vacant: int = 0,
     ) -> None:
         """Remember an accepted write."""
         maximums = self.truth.maximums
         maximum = maximums.get(resource.lower(), maximums.get(f"tag:{tags.get(POOL_TAG, '')}"))
         now, left = self.timeline.now(), quota_left or {}
         known = (now, operation, resource, target, count, maximum, dict(tags), left)
-        self.truth.add_write(Write(*known, living=living, named=named, unseen=unseen))
+        self.truth.add_write(Write(*known, living=living, named=named, unseen=unseen, vacant=vacant))

@@ -107,6 +107,8 @@ class Machines:
         if scale_set is not None and lowers and not quirks.capacity_drops_when_gone and vm.deleting_at is None:
             _lower(scale_set)
             lowers = False
+        elif scale_set is not None and not lowers and vm.deleting_at is None:
+            scale_set.vacant += 1
         self.remove(vm, seconds, lowers_capacity=lowers, hang=hang)
 
     def remove(self, vm: Vm, seconds: float, *, lowers_capacity: bool = False, hang: float = 0.0) -> None:

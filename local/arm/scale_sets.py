@@ -172,7 +172,9 @@ class ScaleSets:
             living=len(living),
             quota_left=self._cloud.quota.left(scale_set.subscription, scale_set.location),
             unseen=unseen,
+            vacant=max(0, min(scale_set.vacant, needed)),
         )
+        scale_set.vacant = 0
         if needed == 0 and scale_set.capacity == target:
             return {}
         scale_set.capacity = target

@@ -141,6 +141,7 @@ class ScaleSet:
     version: int = 1
     next_instance: int = 0
     vms: dict[str, Vm] = field(default_factory=dict)  # by instance id, or by name in a Flexible set
+    vacant: int = 0  # VMs deleted by name that its capacity still stands for, and that the next write brings back
     growing: str = ""  # the id of the growth operation under way
     single_group: bool = False  # all VMs in one placement group
     agent_pool: AgentPool | None = None

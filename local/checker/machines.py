@@ -44,6 +44,7 @@ class Machines:
         """See `local.arm.truth.Watcher`."""
         match what, thing:
             case "write", Write():
+                self._purchases.note_write(thing)
                 self._written(thing)
             case "made", Vm():
                 self._made(thing)

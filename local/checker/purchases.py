@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from math import ceil
 
 from local.arm.state import Vm
+from local.arm.truth import Write
 from local.checker.evidence import PoolFacts, attends
 from local.checker.notebook import Notebook
 from local.checker.servable import offers, takes
@@ -51,6 +52,7 @@ class Purchases:
         self._needs: dict[bytes, Needs] = {}
         self._smallest: dict[str, dict[str, int]] = {}  # by pool: the least that a node of it was seen to offer
         self._bought: deque[Purchase] = deque()
+        self._vacant: deque[tuple[datetime, int]] = deque()  # VMs that a write brought back, unasked
         self._trouble: datetime | None = None
         self._weighed: datetime | None = None  # when, and what came of it
         self._counted = self._limit = 0
@@ -114,6 +116,12 @@ class Purchases:
 
     # Supply
 
+    def note_write(self, write: Write) -> None:
+        """Where a Flexible set keeps its capacity when VMs are deleted, whoever asks for one more while some go gets
+        these anew as well: nothing that can be read tells this from a capacity that drops when they are gone."""
+        if write.vacant:
+            self._vacant.append((write.at, write.vacant))
+
     def note_made(self, vm: Vm) -> None:
         """A VM of ours was bought."""
         now = self._book.timeline.now()
@@ -135,6 +143,8 @@ class Purchases:
         before = self._book.timeline.now() - WINDOW
         while self._bought and self._bought[0].at <= before:
             self._bought.popleft()
+        while self._vacant and self._vacant[0][0] <= before:
+            self._vacant.popleft()
         while self._left and self._left[0][0] <= before:
             _, key = self._left.popleft()
             self._demand[key] -= 1
@@ -151,6 +161,7 @@ class Purchases:
 
     def _most(self) -> int:
         spare = sum(pool.minimum + pool.headroom for pool in self._book.pools)
+        spare += sum(count for _, count in self._vacant)
         return sum(self._nodes_for(key, pods) for key, pods in self._demand.items()) + spare + 1
 
     def _exchanged(self) -> int:

@@ -13,7 +13,7 @@ from local.checker.evidence import AzureEvidence, Evidence
 from local.checker.notebook import some
 from local.checker.refused import shut_pools
 from local.checker.servable import fits
-from local.checker.together import served_in_part
+from local.checker.together import is_lost, served_in_part
 from local.kube.kinds import NODE, POD
 from local.kube.objects import is_finished
 
@@ -152,14 +152,14 @@ def gangs_start_together(evidence: Evidence) -> Iterator[str]:
 
 def nobody_waits_in_vain(evidence: Evidence) -> Iterator[str]:
     """No pod is pending at the end that an empty node of some pool with room left could take, unless Azure has said
-    within a day that the pool's size is not to be had."""
+    within a day that the pool's size is not to be had, or others of its gang are lost for good."""
     live = evidence.arm.live_vms()
     shut = shut_pools(evidence.arm.refusals, evidence.pools, evidence.now)
     room = [pool for pool in evidence.pools if sum(pool.holds(vm) for vm in live) < pool.maximum]
     open_pools = [pool for pool in room if pool.name not in shut]
     end = _at(evidence, evidence.now)
     for pod in evidence.store.all(POD):
-        if pod.spec.get("nodeName") or is_finished(pod):
+        if pod.spec.get("nodeName") or is_finished(pod) or is_lost(evidence, pod):
             continue
         for pool in open_pools:
             if fits(evidence.store, pod, pool):

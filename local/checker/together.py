@@ -31,6 +31,16 @@ def served_in_part(evidence: Evidence) -> Iterator[str]:
             yield f"gang-in-part: {'/'.join(name)} has {len(bound)} of {least}, and keeps {', '.join(nodes[:5])}"
 
 
+def is_lost(evidence: Evidence, pod: Stored) -> bool:
+    """Whether the pod's gang lacks members that nobody makes: it cannot start any more, whatever is bought."""
+    name = pod.annotations.get(GANG)
+    if not name:
+        return False
+    members = _gangs(evidence)[pod.namespace, name]
+    whole = [one for one in members if one.status.get("phase") != "Failed"]
+    return controller_of(pod) is None and len(whole) < int(pod.annotations.get(MINIMUM, 1))
+
+
 def _gangs(evidence: Evidence) -> dict[tuple[str, str], list[Stored]]:
     found: dict[tuple[str, str], list[Stored]] = defaultdict(list)
     for pod in evidence.store.all(POD):

@@ -14,8 +14,9 @@ make it wrong, and a plan that trusts it buys nodes which its pods do not fit, a
   if all have them.
 - A lesson stays when the nodes go, until newer ones teach another, or the pools file promises something else. One that
   would shut pods out whom the pools file lets in (a taint that nobody wrote down, or far less room) is doubted two
-  hours after its nodes went: what befell them may be over, and only another node can tell. If that one is no better,
-  the lesson is good for two hours more.
+  hours after its nodes went, and where only one or two stand, which a minimum may keep, two hours after the newer of
+  them was made: what befell them may be over, and only another node can tell. If that one is no better, the lesson is
+  good for two hours more, and taught by three it holds as long as they stand.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ from shared.rules.predicates import PODS
 
 GENERATION = timedelta(hours=1)
 
-DOUBTED = timedelta(hours=2)  # since the nodes of a lesson that shuts pods out were last seen, or the sick were made
+DOUBTED = timedelta(hours=2)  # since the nodes of a lesson that shuts pods out were last seen, or few were made
+
+_CERTAIN = 3  # nodes that have the same odd taint, or as little room: no accident
 
 _ENOUGH = 20  # nodes of one generation
 _MUCH = 0.9  # of what is promised: less than that is more than a reservation misjudged
@@ -74,16 +77,16 @@ def lessons(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime) -
     found = {}
     for pool in config.pools:
         nodes, known = standing.get(pool.name, ()), ledger.learnt.get(pool.name)
-        if not nodes and (known is None or _is_doubtful(known, pool, now)):
-            continue
         lesson = _newer(_taught(pool, nodes, ledger, config.timing, now), known, promise(pool))
-        if lesson is not None:
+        teachers = sum(_can_teach(node, pool, ledger) for node in nodes)
+        if lesson is not None and not _is_doubtful(lesson, pool, teachers, now):
             found[pool.name] = lesson
     return found
 
 
-def _is_doubtful(lesson: Learnt, pool: Pool, now: datetime) -> bool:
-    if now - (lesson.seen or lesson.newest) <= DOUBTED:
+def _is_doubtful(lesson: Learnt, pool: Pool, teachers: int, now: datetime) -> bool:
+    since = lesson.newest if teachers else lesson.seen or lesson.newest
+    if teachers >= _CERTAIN or now - since <= DOUBTED:
         return False
     short = (lesson.allocatable.get(name, 0) < _MUCH * amount for name, amount in pool.allocatable.items())
     return bool(set(lesson.taints) - set(pool.taints)) or any(short)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from local.arm.faults import Fault
@@ -136,3 +138,19 @@ def test_pods_of_a_node_that_azure_takes_need_another():
     scene.stand_ins.preempt(vm.computer_name)
     buy(scene, 2)
     assert scene.rules() == []
+
+
+@pytest.mark.parametrize("lowers", [True, False])
+def test_what_a_write_brings_back_of_a_flexible_set_was_not_bought(lowers: bool):
+    """Where Azure leaves the capacity as it was when VMs are deleted, the next write makes them anew."""
+    quirks = Quirks(flexible_deletion_lowers_capacity=lowers)
+    scene = Scene(NO_MINIMUM, replace(QUICK, flexible=frozenset({"general"}), quirks=quirks))
+    submit(scene, 2, "3")
+    buy(scene, 2)
+    for vm in scene.stand_ins.arm.truth.live_vms():
+        scene.azure("DELETE", vm.id)
+    scene.wait(400)
+    submit(scene, 1, "3", "later")
+    buy(scene, 4)
+    assert len(scene.stand_ins.arm.truth.live_vms()) == 4
+    assert bool(scene.broken("bought-too-much")) is lowers

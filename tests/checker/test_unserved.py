@@ -49,3 +49,13 @@ def test_a_growth_that_fails_in_the_end_is_a_refusal_too(scene: Scene):
     scene.wait(60)
     assert [refusal.code for refusal in scene.stand_ins.arm.truth.refusals] == ["SkuNotAvailable"]
     assert "unserved" not in scene.verdict()
+
+
+@pytest.mark.parametrize(("members", "verdict"), [(1, []), (2, ["unserved"])])
+def test_a_gang_whose_other_members_nobody_makes_again_waits_rightly(members: int, verdict: list[str]):
+    scene, gang = Scene(), {"sluice.io/gang": "team", "sluice.io/gang-min-member": "2"}
+    scene.pod("filler-0", cpu="3")
+    scene.pod("filler-1", cpu="3")
+    for number in range(members):
+        scene.pod(f"team-{number}", cpu="3", annotations=gang)
+    assert sorted(set(scene.verdict())) == verdict

@@ -74,12 +74,20 @@ def later(ledger, **passed):
     ],
 )
 def test_a_lesson_that_shuts_pods_out_is_doubted_two_hours_after_its_nodes_went(trouble):
-    ledger = remembering(planned(nodes=[real(**trouble)]))
+    young = {**trouble, "created_at": NOW - timedelta(hours=1)}
+    ledger = remembering(planned(nodes=[real(**young)]))
     large = pods("a", 1, shape(cpu=3000))
     assert added(planned(large, ledger=later(ledger, minutes=119))) == {}
     assert added(planned(large, ledger=later(ledger, minutes=121))) == {"general": 1}
-    again = remembering(planned(nodes=[real(**trouble)], ledger=later(ledger, minutes=121)))
+    again = remembering(planned(nodes=[real(**young)], ledger=later(ledger, minutes=121)))
     assert added(planned(large, ledger=later(again, minutes=119))) == {}
+
+
+@pytest.mark.parametrize(("nodes", "hours", "bought"), [(2, 1.9, {}), (2, 2.1, {"general": 1}), (3, 2.1, {})])
+def test_what_shuts_pods_out_of_one_or_two_standing_nodes_is_doubted_and_of_three_believed(nodes, hours, bought):
+    taint, made = Taint("example.com/not-yet", "", "NoSchedule"), NOW - timedelta(hours=hours)
+    standing = [real(f"n{number}", taints=(taint,), created_at=made) for number in range(nodes)]
+    assert added(planned(pods("a", 1, HALF), nodes=standing)) == bought
 
 
 def test_a_lesson_about_a_little_room_is_not_doubted():
@@ -154,7 +162,7 @@ def test_a_zone_is_learnt_only_where_the_next_node_will_have_it_too(zones, value
 
 
 def test_taints_of_real_nodes_keep_pods_away():
-    tainted = real(taints=(Taint("sku", "gpu", "NoSchedule"),))
+    tainted = real(taints=(Taint("sku", "gpu", "NoSchedule"),), created_at=NOW - timedelta(hours=1))
     made = planned(pods("a", 1, HALF), nodes=[tainted])
     assert added(made) == {}
     assert "TaintToleration" in made.unserved[0].reasons["general"]
@@ -262,7 +270,8 @@ def told(state, lessons):
 
 
 def test_the_ledger_gives_back_what_it_was_told():
-    lesson = planned(nodes=[real(taints=(Taint("a", "b", "NoExecute"),), labels={"c": "d"})]).learnt["general"]
+    odd = {"taints": (Taint("a", "b", "NoExecute"),), "labels": {"c": "d"}, "created_at": NOW - timedelta(hours=1)}
+    lesson = planned(nodes=[real(**odd)]).learnt["general"]
     state = told(None, {"general": lesson_entry(lesson)})
     assert planning_ledger(ClusterLedger.decode(state).view()).learnt == {"general": lesson}
 
