@@ -20,8 +20,8 @@ class Write:
     `maximum` the pool's own (None when the resource is of no pool), `quota_left` the cores still free at that moment,
     before this write, under each quota that was set, `living` how many VMs of a scale set existed just then without
     being on their way out, `named` the ids of the VMs that a deletion names. `unseen`: somebody else had written just
-    before, and the writer cannot have seen it. `vacant`: as many of the VMs that it makes take the place of VMs deleted by
-    name, for which the capacity stood still.
+    before, and the writer cannot have seen it. `vacant`: as many of the VMs that it makes take the place of VMs deleted
+    by name, for which the capacity stood still.
     """
 
     at: datetime
