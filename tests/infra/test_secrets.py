@@ -9,6 +9,12 @@ from tests.package.archive import ROOT
 
 
 @pytest.mark.infra
+def test_the_history_is_all_there_to_be_searched():
+    command = ["git", "rev-parse", "--is-shallow-repository"]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip() == "false"
+
+
+@pytest.mark.infra
 def test_no_secret_is_in_the_history():
     command = [build(GITLEAKS), "git", "--no-banner", "--redact", "--verbose", "--log-level", "warn", ROOT]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
