@@ -10,7 +10,7 @@ SEED ?= 1
 SEEDS ?= 300
 ARGS ?=
 
-.PHONY: help install run simulate sim sim-mutants test check audit format e2e e2e-scheduler e2e-burst crash control-plane bench-packing bench-plan bench-fallback package infra-check clean
+.PHONY: help install run simulate sim sim-mutants test check audit format rights e2e e2e-scheduler e2e-burst crash control-plane bench-packing bench-plan bench-fallback package infra-check clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ audit: install ## Known vulnerabilities of what Azure installs; says so where no
 format: install ## Bring the code into form
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
+
+rights: install ## Every right in Azure is taken away once, and something must break and say so
+	$(PY) -m pytest -q -n 2 -m "rights or not rights" tests/rights $(ARGS)
 
 control-plane: install ## Build the real control plane into the cache (once, 6 to 12 minutes)
 	$(PY) -m tests.e2e.control_plane.build

@@ -14,7 +14,7 @@ from functions.durable import Registry
 from functions.outcomes import Json, tell
 from functions.wishes import operation_id
 from functions.world import World, may_retire
-from shared.adapters.errors import NotFound, OutsideError, StaleWrite
+from shared.adapters.errors import NotFound, OutsideError, Refused, StaleWrite
 from shared.adapters.protocols import Leftover
 from shared.model import Pool, PoolKind
 from shared.state.ledger import moment, stamp
@@ -32,7 +32,7 @@ def sweep_leftovers(world: World, order: Json) -> Json:
     seen: dict[str, str] = {}
     deleted = 0
     for pool in pools:
-        for left in world.compute_of(pool).leftovers([pool]):
+        for left in _left_of(world, pool, order):
             if left.attached:
                 continue
             since = before.get(left.resource_id)
@@ -48,6 +48,17 @@ def sweep_leftovers(world: World, order: Json) -> Json:
     if seen != before:
         world.put_document(config.cluster, LEFTOVERS, {"since": seen})
     return {"free": len(seen), "deleted": deleted}
+
+
+def _left_of(world: World, pool: Pool, order: Json) -> list[Leftover]:
+    """Where only addresses may not be looked at, all else is still cleared up."""
+    compute = world.compute_of(pool)
+    found = compute.leftovers([pool])
+    try:
+        return [*found, *compute.left_addresses([pool])]
+    except Refused as error:
+        tell("no right to list", cluster=order["cluster"], resource="publicIPAddresses", error=error.message)
+        return found
 
 
 def _first_seen(document: Json) -> dict[str, str]:

@@ -35,6 +35,7 @@ async def status_of(world: World, cluster: str, client: Starter) -> Json:
         "locks": view["locks"],
         "pauses": world.pauses(cluster),
         "kept_vms": kept_vms(world, cluster, world.services.clock()),
+        "lacking": world.lacking(cluster),
         "stuck": world.document_or(cluster, REPORTED, {"stuck": []})["stuck"],
     }
 

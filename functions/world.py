@@ -7,13 +7,15 @@ new version that is invalid is refused, and the last good one stays in force, al
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import cast
 
 import orjson
 
+from functions.lacking import LACKING, Noting, noted, told
 from functions.outcomes import LOG, Json
 from functions.pausing import PAUSES, active, applied
 from functions.services import Services
-from shared.adapters.errors import NotFound, Rejected
+from shared.adapters.errors import NotFound, OutsideError, Rejected
 from shared.adapters.protocols import BlobStore, ClusterApi, Compute
 from shared.model import Config, Mode, Pool, PoolKind, Snapshot
 from shared.names import CONFIG_CONTAINER, plan_container, snapshot_container
@@ -47,7 +49,8 @@ class World:
 
     def api(self, cluster: str) -> ClusterApi:
         """The cluster's API server."""
-        return self.services.cluster(cluster)
+        api = Noting(self.services.cluster(cluster), lambda message: self._note_lack(cluster, message))
+        return cast("ClusterApi", api)
 
     def throttled(self, budget: str, now: str, seconds: float) -> None:
         """See `functions.outcomes.Patient`. What other processes hear is known to the budget itself."""
@@ -172,7 +175,22 @@ class World:
         """Azure compute for a pool. Raises Rejected when the file does not say where the pool lives."""
         if pool.azure is None:
             raise Rejected(f"pool {pool.name}: azure (subscription, resource_group, location) is needed to act")
-        return self.services.compute(pool.azure)
+        compute = Noting(self.services.compute(pool.azure), lambda message: self._note_lack(pool.cluster, message))
+        return cast("Compute", compute)
+
+    def lacking(self, cluster: str) -> list[Json]:
+        """The rights that were missed within the last hour: {what, at}."""
+        return told(self.document_or(cluster, LACKING, {}), self.services.clock())
+
+    def _note_lack(self, cluster: str, message: str) -> None:
+        """Whoever was refused says so as well; this may fail, and lose a note of another process at the same moment."""
+        try:
+            document = noted(self.document_or(cluster, LACKING, {}), message, self.services.clock())
+            if document is not None:
+                LOG.warning("a right is missing in cluster %s: %s", cluster, message)
+                self.put_document(cluster, LACKING, document)
+        except OutsideError as error:
+            LOG.warning("a missing right of cluster %s could not be noted: %s; %s", cluster, message, error.message)
 
     def snapshot(self, cluster: str, name: str) -> Snapshot:
         """A stored snapshot. Raises NotFound, and Rejected for one that cannot be read."""

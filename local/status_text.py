@@ -36,6 +36,7 @@ def _cluster(name: str, cluster: Json) -> Iterator[str]:
     if cluster["config_problems"]:
         yield "  the newest pools file is refused" + (", the last good one stays in force" if cluster["mode"] else "")
         yield from (f"    {problem}" for problem in cluster["config_problems"])
+    yield from (f"  {line}" for line in _few("missing rights", _lacking(cluster)))
     yield from (f"  {line}" for line in _plan(cluster["plan"]))
     yield from (f"  {line}" for line in _under_way(cluster))
     yield from (f"  {line}" for line in _stuck(cluster))
@@ -110,6 +111,11 @@ def _under_way(cluster: Json) -> Iterator[str]:
     yield from _few("retirements", leaving)
     if not (cluster["growths"] or cluster["retirements"]):
         yield "nothing is under way"
+
+
+def _lacking(cluster: Json) -> Iterator[str]:
+    for one in cluster.get("lacking", ()):
+        yield f"a right is missing: {one['what']} (at {at(one['at'])})"
 
 
 def _stuck(cluster: Json) -> Iterator[str]:

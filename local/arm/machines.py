@@ -194,6 +194,10 @@ class Machines:
             # a uniform set's NIC is a part of its VM: it has no life of its own
             if option == DELETE and (nic.child or not self._cloud.faults.take("nic.cleanup", vm.resource, "async")):
                 self._drop_nic(group, nic)
+        for address, option in vm.addresses:
+            address.held_by = ""
+            if option == DELETE and not self._cloud.faults.take("ip.cleanup", vm.resource, "async"):
+                group.addresses.pop(address.name.lower(), None)
         if vm.os_disk is not None:
             vm.os_disk.held_by = ""
             kept_up = vm.scale_set is not None and vm.scale_set.agent_pool is not None  # AKS sees to its own disks

@@ -78,6 +78,7 @@ class ScaleSets:
             profile=dict(properties.get("virtualMachineProfile") or {}),
             tags=dict(body.get("tags") or {}),
             single_group=properties.get("singlePlacementGroup") is True,
+            model=body,
         )
         group.scale_sets[name.lower()] = scale_set
         return scale_set

@@ -97,6 +97,7 @@ class Vm:
     os_disk: Disk | None = None
     os_delete_option: str = DETACH
     data_disks: list[Attached] = field(default_factory=list)
+    addresses: list[tuple[Address, str]] = field(default_factory=list)
     preempting: bool = False
     ready_at: datetime | None = None
     deleting_at: datetime | None = None
@@ -144,6 +145,7 @@ class ScaleSet:
     vacant: int = 0  # VMs deleted by name that its capacity still stands for, and that the next write brings back
     growing: str = ""  # the id of the growth operation under way
     single_group: bool = False  # all VMs in one placement group
+    model: Json = field(default_factory=dict)  # all of the body that it was made from
     agent_pool: AgentPool | None = None
 
     @property

@@ -9,7 +9,7 @@ from local.arm.machines import Machines
 from local.arm.operations import Operation
 from local.arm.rendering import instance_view, vm_fragment, vm_json
 from local.arm.routing import Call, is_forced, paged
-from local.arm.state import DETACH, Attached, Disk, Group, Json, Nic, ScaleSet, Vm
+from local.arm.state import DETACH, Address, Attached, Disk, Group, Json, Nic, ScaleSet, Vm
 from local.web import Response
 from shared.names import CLUSTER_TAG, POOL_TAG
 
@@ -196,6 +196,18 @@ class VirtualMachines:
         group.nics[name.lower()] = nic
         self._cloud.truth.nics.append(nic)
         vm.nics.append((nic, str(configuration.get("properties", {}).get("deleteOption") or DETACH)))
+        for place in configuration.get("properties", {}).get("ipConfigurations") or ():
+            self._make_address(group, vm, nic, place)
+
+    def _make_address(self, group: Group, vm: Vm, nic: Nic, place: Json) -> None:
+        given = place.get("properties", {}).get("publicIPAddressConfiguration")
+        if not given:
+            return
+        name = naming.nic_name(str(given.get("name") or "ip"), self._cloud.ids)
+        path = group.path("Microsoft.Network/publicIPAddresses", name)
+        address = Address(path, name, vm.location, dict(given.get("tags") or {}), f"{nic.id}/ipConfigurations/ip")
+        group.addresses[name.lower()] = address
+        vm.addresses.append((address, str(given.get("properties", {}).get("deleteOption") or DETACH)))
 
     def _take_nic(self, group: Group, vm: Vm, reference: Json) -> None:
         nic = group.nics[_last(reference)]

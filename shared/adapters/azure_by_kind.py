@@ -124,6 +124,10 @@ class AzureByKind:
         """See `Compute.leftovers`; what AKS made is AKS's to clear up."""
         return self._machines.leftovers([pool for pool in pools if pool.kind is not PoolKind.AKS])
 
+    def left_addresses(self, pools: Sequence[Pool]) -> list[Leftover]:
+        """See `Compute.left_addresses`."""
+        return self._machines.left_addresses(pools)
+
     def delete_leftover(self, leftover: Leftover) -> None:
         """See `Compute.delete_leftover`."""
         self._machines.delete_leftover(leftover)

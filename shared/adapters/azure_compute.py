@@ -8,7 +8,7 @@ more, everything else surfaces as `shared.adapters.errors` and is paced by durab
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from azure.core import MatchConditions
@@ -17,7 +17,7 @@ from shared.adapters import azure_parsing as parsing
 from shared.adapters.azure_access import RawArm, client_options
 from shared.adapters.azure_errors import translated
 from shared.adapters.azure_polling import OneShotPolling
-from shared.adapters.errors import NotFound, Refused, Rejected, StaleWrite
+from shared.adapters.errors import NotFound, Rejected, StaleWrite
 from shared.adapters.operation_tokens import pack, unpack
 from shared.adapters.protocols import Instance, Json, Leftover, OperationStatus, ScaleSet
 from shared.model import AzureScope, Pool, PoolKind, Usage
@@ -189,22 +189,25 @@ class AzureCompute:
         found: list[Leftover] = []
         for group, members in _by_group(pools, self._scope).items():
             providers = f"{self._group(group)}/providers"
-            kinds = [
-                ("nic", "Microsoft.Network/networkInterfaces", parsing.NETWORK_API),
-                ("disk", "Microsoft.Compute/disks", DISK_API),
-            ]
-            if any(pool.kind is PoolKind.VM for pool in members):  # scale sets take theirs along
-                kinds.append(("ip", "Microsoft.Network/publicIPAddresses", parsing.NETWORK_API))
-            for kind, path, version in kinds:
-                try:
-                    bodies = self._list(f"{providers}/{path}", version, f"listing {kind}s of {group}")
-                except Refused:
-                    if kind != "ip":
-                        raise
-                    continue  # a role from before public IPs were cleared up: all else still goes
-                candidates = (parsing.leftover_of(body, kind, members) for body in bodies)
-                found.extend(leftover for leftover in candidates if leftover is not None)
+            found += self._left_behind("nic", f"{providers}/Microsoft.Network/networkInterfaces", members)
+            found += self._left_behind("disk", f"{providers}/Microsoft.Compute/disks", members)
         return found
+
+    def left_addresses(self, pools: Sequence[Pool]) -> list[Leftover]:
+        """See `Compute.left_addresses`; a scale set takes its own along."""
+        alone = [pool for pool in pools if pool.kind is PoolKind.VM]
+        found: list[Leftover] = []
+        for group, members in _by_group(alone, self._scope).items():
+            path = f"{self._group(group)}/providers/Microsoft.Network/publicIPAddresses"
+            found += self._left_behind("ip", path, members)
+        return found
+
+    def _left_behind(self, kind: str, path: str, pools: Sequence[Pool]) -> Iterator[Leftover]:
+        version = DISK_API if kind == "disk" else parsing.NETWORK_API
+        for body in self._list(path, version, f"listing {kind}s of {path.split('/')[4]}"):
+            leftover = parsing.leftover_of(body, kind, pools)
+            if leftover is not None:
+                yield leftover
 
     def delete_leftover(self, leftover: Leftover) -> None:
         """See `Compute.delete_leftover`. Azure itself refuses what is attached, however old the list is."""

@@ -56,6 +56,7 @@ _ACTIONS = (
 )
 
 
+_REMEDY = "assign it a role with this action there (infra/roles/README.md says which), and wait ten minutes"
 _QUOTED = re.compile(r"""\bcode"?\s*[=:]\s*"(\w+)\"""", re.IGNORECASE)  # AKS quotes compute in the text as well
 _NUMBERS = "Current Limit"
 _DEEPEST = 4
@@ -160,7 +161,7 @@ def _without_answer(error: AzureError, doing: str) -> OutsideError:
 
 def _named_right(doing: str, message: str, text: str) -> str:
     found = next((found for action in _ACTIONS if (found := action.search(message))), None)
-    return f"{doing}: the identity lacks {found[1]} on {found[2]}" if found else text
+    return f"{doing}: the identity lacks {found[1]} on {found[2]}: {_REMEDY}" if found else text
 
 
 def _parsed(text: str) -> Any:  # noqa: ANN401 - an error body may be any JSON, or none at all

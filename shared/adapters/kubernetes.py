@@ -353,6 +353,9 @@ _OBSTACLES: tuple[tuple[type[BaseException], str], ...] = (
 _AS_BAD_AT_ONCE = frozenset({UNTRUSTED, NO_TOKEN})  # another try a moment later would end the same
 
 
+_GRANT = (
+    ": upgrade the release of the chart sluice-exporter, whose roles have all that is needed, and see that they name it"
+)
 _BY_STATUS: Mapping[int, type[OutsideError]] = {
     401: Refused,
     403: Refused,
@@ -367,6 +370,8 @@ def _error_of(code: int, status: Json, headers: Mapping[str, str], what: str) ->
     """The error tree's word for a Status; a 429 may be a flood control or an eviction against a budget."""
     reason = str(status.get("reason") or "")
     message = f"{what}: {status.get('message') or reason or f'HTTP {code}'}"
+    if code == 403 and " cannot " in message and " in API group " in message:
+        message += _GRANT
     if code in _BY_STATUS:
         return _BY_STATUS[code](message, code=reason, status=code)
     if code == 429 or code >= 500:

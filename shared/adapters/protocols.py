@@ -140,11 +140,15 @@ class Compute(Protocol):
         ...
 
     def leftovers(self, pools: Sequence[Pool]) -> list[Leftover]:
-        """NICs, OS disks, data disks and public IPs that these pools' VMs were made with (by our tags, or by the names
-        of our scale sets; the latter two by the tag of the operation alone), with what holds them.
+        """NICs, OS disks and data disks that these pools' VMs were made with (by our tags, or by the names of our scale
+        sets; the latter by the tag of the operation alone), with what holds them.
 
         A persistent volume's disk never appears here.
         """
+        ...
+
+    def left_addresses(self, pools: Sequence[Pool]) -> list[Leftover]:
+        """Public IPs that the VMs of these pools were made with, by the tag of the operation, with what holds them."""
         ...
 
     def delete_leftover(self, leftover: Leftover) -> None:

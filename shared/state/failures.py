@@ -130,7 +130,7 @@ RULES = {
 _LIMIT = re.compile(r"Current Limit:\s*(\d+)", re.IGNORECASE)
 _USED = re.compile(r"Current Usage:\s*(\d+)", re.IGNORECASE)
 _QUOTA_NAME = re.compile(r"exceeding (?:the )?(?:approved|quota limit|available)\s+(.+?)\s+quota", re.IGNORECASE)
-_LACKS = re.compile(r"the identity lacks .+")
+_LACKS = re.compile(r"the identity lacks [^:]+")
 
 
 def rule_of(code: str, message: str = "") -> Rule:

@@ -4,7 +4,6 @@ from typing import Any
 import orjson
 import pytest
 
-from local.arm.faults import Fault
 from shared.adapters.azure_parsing import leftover_of
 from shared.model import Pool, PoolKind
 from tests.azure_compute.world import World
@@ -82,10 +81,3 @@ def test_somebody_elses_nic_is_not_ours(quick: World) -> None:
         orjson.dumps({"location": "w", "tags": {"sluice-cluster": "training", "sluice-pool": "gpu"}}),
     )
     assert [one.resource_id.rsplit("/", 1)[-1] for one in quick.compute.leftovers([GPU])] == ["lost"]
-
-
-def test_without_the_right_to_list_public_ips_all_else_is_still_found(quick: World) -> None:
-    tags = {"sluice-cluster": "training", "sluice-pool": "solo"}
-    quick.put("Microsoft.Network/networkInterfaces/lost", orjson.dumps({"location": "w", "tags": tags}))
-    quick.arm.faults.add(Fault("ip.list", code="AuthorizationFailed", status=403))
-    assert [one.kind for one in quick.compute.leftovers([SOLO])] == ["nic"]

@@ -21,6 +21,8 @@ from shared.model import PoolKind
 from tests.azure_compute.world import SCOPE, World
 from tests.builders import pool
 
+REMEDY = "assign it a role with this action there (infra/roles/README.md says which), and wait ten minutes"
+
 
 @pytest.mark.parametrize(
     ("status", "code", "message", "kind"),
@@ -56,9 +58,8 @@ def test_a_missing_right_is_named() -> None:
         " 'Microsoft.Compute/virtualMachineScaleSets/write' over scope '/subscriptions/s' or the scope is invalid."
     )
     error = from_answer(403, "AuthorizationFailed", message, doing="growing gpu")
-    assert (
-        str(error)
-        == "growing gpu: the identity lacks Microsoft.Compute/virtualMachineScaleSets/write on /subscriptions/s"
+    assert str(error) == (
+        "growing gpu: the identity lacks Microsoft.Compute/virtualMachineScaleSets/write on /subscriptions/s: " + REMEDY
     )
 
 
@@ -73,7 +74,7 @@ def test_a_right_that_lacks_on_what_the_request_refers_to_is_named(status: int) 
     assert type(error) is Refused
     assert str(error) == (
         "creating VM a: the identity lacks Microsoft.Network/virtualNetworks/subnets/join/action on"
-        " /subscriptions/s/subnets/a"
+        " /subscriptions/s/subnets/a: " + REMEDY
     )
 
 

@@ -12,6 +12,7 @@ import os
 import secrets
 import time
 import urllib.request
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from local.arm.faults import Fault
+from local.arm.rights import GuardedArm
 from local.arm.settings import ArmLatencies, Quirks
 from local.arm.truth import Truth
 from local.blob_storage import ACCOUNT
@@ -27,6 +29,7 @@ from local.http_server import serve
 from local.machines import BootTimes, MachinesBridge
 from local.system.azure_side import INGEST_PATH, AzureSide, Deliver
 from local.system.children import Child
+from local.system.chronicle import Recorded
 from local.system.endpoints import Endpoints
 from local.system.services import services_over_http
 from local.system.stand_ins_process import deliver_to
@@ -39,6 +42,7 @@ from tests.e2e.cluster import Cluster, eventually
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.identities import EXPORTER, FUNCTIONS, NAMESPACE, token_of, write_kubeconfig
 from tests.e2e.witness import Witness
+from tests.rights.granted import grants
 
 Json = dict[str, Any]
 BOOT = BootTimes(boot=(0.5, 1.5), silence=3.0)
@@ -131,7 +135,7 @@ class RealSystem:
             return undo.enter_context(serve(handler, lock=self.timeline.lock)).url
 
         endpoints = Endpoints(
-            arm=url(self.azure.arm_door),
+            arm=url(self._guarded_arm()),
             cluster=self._plane.url,
             blobs=f"{url(self.azure.blobs)}/{ACCOUNT}",
             topic=url(self.azure.topic),
@@ -142,6 +146,15 @@ class RealSystem:
         )
         endpoints.write(self._folder / "endpoints.json")
         return endpoints
+
+    def _guarded_arm(self) -> Handler:
+        """ARM for whoever has the rights that Terraform grants, and no other."""
+        groups: dict[str, set[str]] = defaultdict(set)
+        for pool in self.config.pools:
+            assert pool.azure is not None
+            where = f"/subscriptions/{pool.azure.subscription}/resourceGroups/{pool.azure.resource_group}"
+            groups[where].add(pool.kind.value)
+        return Recorded(GuardedArm(self.azure.arm, grants(groups)), self.azure.chronicle, "arm")
 
     def _start_functions(self, undo: ExitStack) -> str:
         port = self._folder / "functions.port"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ import orjson
 from functions.app import create_app
 from functions.services import Services
 from local.arm.settings import Quirks
+from local.arm.stand_in import ArmStandIn
 from local.durable.model import Faults, Latencies
 from local.functions_host import FunctionsHost, HostOptions, InstanceView
 from local.machines import BootTimes
@@ -75,12 +76,14 @@ class Stage:
         behaviour: Behaviour | None = None,
         timers: bool = False,
         faults: Faults | None = None,
+        guard: Callable[[ArmStandIn], Handler] = lambda arm: arm,
     ) -> None:
+        """`guard` puts a door before ARM for whoever plays the functions."""
         self.timeline = VirtualTimeline()
         self.config = parse_config(pools, to_act=True)
         quiet = Behaviour(quirks=Quirks(), boot=BootTimes(boot=(30.0, 30.0)))
         self.stand = StandIns(self.timeline, pools, self.config, behaviour=behaviour or quiet)
-        self.arm, self.cluster = Watched(self.stand.arm), Watched(self.stand.cluster)
+        self.arm, self.cluster = Watched(guard(self.stand.arm)), Watched(self.stand.cluster)
         doors = Doors(self.arm, self.cluster, self.stand.blobs, self.stand.topic)
         outside = InProcess(doors, self.timeline)
         self.errors: list[tuple[str, BaseException]] = []

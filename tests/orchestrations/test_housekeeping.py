@@ -98,6 +98,17 @@ def test_a_public_ip_goes_only_when_it_was_made_with_a_vm_of_ours_and_nothing_ho
     assert sorted(group.addresses) == ["held", "no-operation"]
 
 
+def test_without_the_right_to_list_public_ips_all_else_still_goes_and_people_are_told() -> None:
+    solo = "  - {name: solo, kind: vm, sku: Standard_D4s_v5, max: 2, price: 1, template: vm.json}\nscale_down"
+    stage = Stage(POOLS.replace("scale_down", solo), timers=True)
+    stage.stand.arm.faults.add(Fault("ip.list", code="AuthorizationFailed", status=403, times=99))
+    nic(stage, "lost", {**OURS, "sluice-pool": "solo"})
+    stage.run(2 * HALF_HOUR + 60)
+    assert there(stage) == set()
+    (lacking,) = stage.status()["clusters"]["training"]["lacking"]
+    assert "listing ips of nodes: AuthorizationFailed" in lacking["what"]
+
+
 def test_what_azure_will_not_delete_keeps_nothing_else_from_going() -> None:
     stage = Stage(timers=True)
     nic(stage, "a")
