@@ -12,14 +12,16 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median_low
 
 from local.cli_input import whole_number
 from local.errors import BAD_INPUT, DONE, VIOLATIONS, UserError
-from local.simulation.driver import Outcome, play
+from local.simulation.driver import Listener, Outcome, play
 from local.simulation.mutant import run_mutant
 from local.simulation.probes import ENOUGH, MEDIAN_NODES, MEDIAN_PODS, never_reached
+from local.simulation.upgrade import Course, release_of
 from local.simulation.worlds import draw_world
 
 FRESH = 2**31
@@ -43,6 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.former is not None:
+        return _across(arguments)
     if arguments.seed is not None:
         return _play_one(arguments)
     first = secrets.randbelow(FRESH) if arguments.first is None else arguments.first
@@ -53,6 +57,19 @@ def _run(arguments: argparse.Namespace) -> int:
     told = f" and {len(cases)} cases" if cases else ""
     sys.stdout.write(f"{seeds} worlds from seed {first}{told} on {jobs} processes\n")
     return Campaign([*cases, *range(first, first + seeds)], jobs, stop=arguments.stop).run()
+
+
+def _across(arguments: argparse.Namespace) -> int:
+    """Worlds that begin under an earlier release; the first fault of a host brings the present one."""
+    with release_of(arguments.former) as earlier:
+        course = Course(earlier, arguments.back)
+        if arguments.seed is not None:
+            return show(arguments.seed, trace=arguments.trace, course=course)
+        first = secrets.randbelow(FRESH) if arguments.first is None else arguments.first
+        how = f"from {arguments.former}" + (" and back" if arguments.back else "")
+        sys.stdout.write(f"{arguments.seeds} worlds from seed {first}, upgraded {how}\n")
+        seeds = range(first, first + arguments.seeds)
+        return Campaign(seeds, max(arguments.jobs, 1), stop=arguments.stop, course=course).run()
 
 
 def _play_one(arguments: argparse.Namespace) -> int:
@@ -71,6 +88,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cases", type=Path, metavar="FILE", help="seeds that found something once: play them too")
     parser.add_argument("--mutant", type=Path, metavar="FILE", help="a patch: play on a copy of the tree with it")
     parser.add_argument("--seed", type=whole_number, help="play this one alone")
+    parser.add_argument(
+        "--from",
+        dest="former",
+        metavar="REF",
+        help="a commit or tag: worlds begin under that release, and go on under the present one",
+    )
+    parser.add_argument("--back", action="store_true", help="with --from: roll back later on")
     parser.add_argument("--trace", action="store_true", help="with --seed: tell everything that happens")
     return parser
 
@@ -88,9 +112,9 @@ def read_cases(path: Path) -> list[int]:
     return [int(first) for first in firsts]
 
 
-def show(seed: int, *, trace: bool) -> int:
+def show(seed: int, *, trace: bool, course: Course | None = None) -> int:
     """One world, and what became of it."""
-    outcome = play(draw_world(seed), _tell if trace else None)
+    outcome = _played(seed, course, _tell if trace else None)
     for name, count in sorted(outcome.probes.items()):
         sys.stdout.write(f"probe      {name}: {count}\n")
     for violation in outcome.violations:
@@ -105,8 +129,8 @@ def show(seed: int, *, trace: bool) -> int:
 class Campaign:
     """Many worlds; the last line is the figure."""
 
-    def __init__(self, seeds: Sequence[int], jobs: int, *, stop: bool) -> None:
-        self._seeds, self._jobs, self._stop = seeds, jobs, stop
+    def __init__(self, seeds: Sequence[int], jobs: int, *, stop: bool, course: Course | None = None) -> None:
+        self._seeds, self._jobs, self._stop, self._course = seeds, jobs, stop, course
         self._began = self._told = time.monotonic()
         self._probes: Counter[str] = Counter()
         self._played: list[Outcome] = []
@@ -114,7 +138,7 @@ class Campaign:
 
     def run(self) -> int:
         """Play them all, or up to the first violation."""
-        for outcome in outcomes(self._seeds, self._jobs):
+        for outcome in outcomes(self._seeds, self._jobs, self._course):
             self._note(outcome)
             if outcome.violations and self._stop:
                 break
@@ -130,7 +154,7 @@ class Campaign:
         self._played.append(outcome)
         if outcome.violations:
             self._broken += 1
-            sys.stdout.writelines(f"{line}\n" for line in report(outcome))
+            sys.stdout.writelines(f"{line}\n" for line in report(outcome, "upgrade" if self._course else "sim"))
             sys.stdout.flush()
 
     def _progress(self) -> None:
@@ -163,33 +187,39 @@ class Campaign:
         )
 
 
-def report(outcome: Outcome) -> Iterator[str]:
+def report(outcome: Outcome, target: str = "sim") -> Iterator[str]:
     """What was found, and how to see it again."""
     for violation in outcome.violations[:SHOWN]:
         yield f"seed {outcome.seed}: {violation}"
     if len(outcome.violations) > SHOWN:
         yield f"seed {outcome.seed}: and {len(outcome.violations) - SHOWN} more"
-    yield f"seed {outcome.seed}: play it again with  make sim SEED={outcome.seed} ARGS=--trace"
+    yield f"seed {outcome.seed}: play it again with  make {target} SEED={outcome.seed} ARGS=--trace"
 
 
-def outcomes(seeds: Sequence[int], jobs: int) -> Iterator[Outcome]:
+def outcomes(seeds: Sequence[int], jobs: int, course: Course | None = None) -> Iterator[Outcome]:
     """Each seed's outcome, in order; side by side on `jobs` processes."""
+    outcome = partial(outcome_of, course=course)
     if jobs <= 1:
         _seldom_collect()
-        yield from map(outcome_of, seeds)
+        yield from map(outcome, seeds)
         return
     with multiprocessing.get_context("fork").Pool(jobs, initializer=_seldom_collect) as pool:
-        yield from pool.imap(outcome_of, seeds, chunksize=1)
+        yield from pool.imap(outcome, seeds, chunksize=1)
 
 
-def outcome_of(seed: int) -> Outcome:
+def outcome_of(seed: int, course: Course | None = None) -> Outcome:
     """Play one seed. A failure of the simulation itself is a violation like any other: it must be looked at."""
     if not gc.isenabled():
         gc.collect()
     try:
-        return play(draw_world(seed))
+        return _played(seed, course)
     except Exception as error:  # noqa: BLE001 - one world's failure must not end the campaign
         return Outcome(seed, "", (f"simulation: {type(error).__name__}: {error}",))
+
+
+def _played(seed: int, course: Course | None, listen: Listener | None = None) -> Outcome:
+    world = draw_world(seed)
+    return play(world, listen) if course is None else play(course.through(world), listen, course)
 
 
 def _seldom_collect() -> None:

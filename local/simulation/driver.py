@@ -38,6 +38,7 @@ from local.simulation.trouble import Outbreak
 from local.simulation.volumes import Volumes
 from local.simulation.workload import BUDGETS, DEPLOYMENTS, FINALIZER, Deed
 from local.simulation.worlds import World
+from local.system.releases import Releases
 from local.system.stand_ins import Behaviour
 from local.system.virtual import VirtualSystem
 from local.web import Handler, Request
@@ -54,6 +55,7 @@ HASTE = 0.02  # of all cordons: an administrator is a moment earlier
 BY_HAND = 0.3  # of all worlds: a disk is attached by hand, and would go with its VM
 PLENTY = 1_000_000
 _FAILED = re.compile(r'\{"ok": ?false, ?"kind": ?"([a-z-]+)"')
+Listener = Callable[[float, str, tuple[str | bytes, ...]], None]
 METHODS = {"create": "POST", "delete": "DELETE", "patch": "PATCH"}
 
 
@@ -71,18 +73,26 @@ class Outcome:
     retired: int = 0
 
 
-def play(world: World, listen: Callable[[float, str, tuple[str | bytes, ...]], None] | None = None) -> Outcome:
-    """Play a world to its end; `listen` hears of everything that happens."""
-    return Run(world, listen).play()
+def play(
+    world: World,
+    listen: Listener | None = None,
+    releases: Releases | None = None,
+) -> Outcome:
+    """Play a world to its end; `listen` hears of everything that happens, `releases` says what each host runs."""
+    return Run(world, listen, releases).play()
 
 
 class Run:
     """One world under way."""
 
     def __init__(
-        self, world: World, listen: Callable[[float, str, tuple[str | bytes, ...]], None] | None = None
+        self,
+        world: World,
+        listen: Listener | None = None,
+        releases: Releases | None = None,
     ) -> None:
         self.world, self.probes = world, Counter[str]()
+        self._releases = releases
         self._found: dict[str, None] = {}
         self._draw = stream(world.seed, "driver")
         self._haste = stream(world.seed, "haste")
@@ -145,6 +155,7 @@ class Run:
             guard=self._guarded,
             exporter_skew=world.skew,
             direct_blobs=True,
+            releases=self._releases,
         )
 
     def _pass_by(self, place: str = "journal", *, before: bool) -> None:
