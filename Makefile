@@ -9,8 +9,9 @@ KILLS ?= 50
 SEED ?= 1
 SEEDS ?= 300
 ARGS ?=
+FROM ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git log -1 --format=%H -- tests/upgrade/golden)
 
-.PHONY: help install run simulate sim sim-mutants test check audit format rights e2e e2e-scheduler e2e-burst crash control-plane bench-packing bench-plan bench-fallback package infra-check clean
+.PHONY: help install run simulate sim sim-mutants upgrade golden test check audit format rights e2e e2e-scheduler e2e-burst crash control-plane bench-packing bench-plan bench-fallback package infra-check clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -36,6 +37,13 @@ sim: install ## SEEDS broken worlds on virtual time, fresh ones without FIRST=; 
 
 sim-mutants: install ## Each patch of tests/mutants breaks a rule: broken worlds must find every one (some 30 minutes)
 	$(PY) -m tests.mutants $(ARGS)
+
+upgrade: install ## SEEDS worlds that begin under release FROM=REF and go on under this one; BACK=1: and back again
+	$(PY) -m local.simulation --from $(FROM) $(if $(BACK),--back) \
+		$(if $(filter command line,$(origin SEED)),--seed $(SEED),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(ARGS)
+
+golden: install ## When a version is released: keep what it leaves behind, for the tests of those that come after it
+	$(PY) -m tests.upgrade.record $(ARGS)
 
 test: install ## The fast tests, under two minutes
 	$(PY) -m pytest -q -n 2 $(ARGS)
