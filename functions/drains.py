@@ -10,12 +10,15 @@ from functions.durable import Registry
 from functions.outcomes import Busy, Json
 from functions.rechecks import instance_of, refuse_busy, refuse_lost, refuse_recalled, shrinking
 from functions.world import World, may_grow
+from shared.adapters.errors import RetryLater
 from shared.adapters.protocols import ClusterApi
 from shared.model import Config, Pool
 from shared.reading.drain import grace_of, why_moves
 from shared.state.ledger import moment, stamp
 
 EVICTION_MARGIN = 2  # seconds of the notice that are left to the kubelet
+OUTDATED = "outdated"
+STILL_TRUE = timedelta(minutes=15)  # a plan after that long a pause: others may have taken the room it gave to the pods
 MOST_EXPECTED = 500  # pods of one node, by uid, in an order that has 32 kB; the kubelet's limit is 250
 
 
@@ -29,6 +32,7 @@ def cordon_node(world: World, order: Json) -> Json:
     pool = shrinking(world, order)
     config, api = world.config(order["cluster"]), world.api(order["cluster"])
     node = nodes.read_node(api, order)
+    _refuse_outdated(order)
     nodes.refuse_foreign(node, order["op"])
     refuse_recalled(world, order)
     expected = _planned(world, order)
@@ -48,6 +52,13 @@ def cordon_node(world: World, order: Json) -> Json:
     }
 
 
+def _refuse_outdated(order: Json) -> None:
+    """What was decided before a long pause is decided anew, by what the cluster looks like now."""
+    lost = moment(order["now"]) - moment(order["paused"]) if "paused" in order else timedelta()
+    if lost >= STILL_TRUE:
+        raise Busy(OUTDATED, f"its plan is out of date: the API server did not answer for {lost.seconds // 60} min")
+
+
 def _planned(world: World, order: Json) -> frozenset[str]:
     """The uids of the pods that the plan has found another place for; no other pod may be on the node."""
     if not order.get("plan"):
@@ -63,6 +74,15 @@ def _idle_rule(config: Config) -> str:
 
 
 def drain_pass(world: World, order: Json) -> Json:
+    """One pass of `_passed`; where the cluster could not be asked, that is stated, and the saga pauses."""
+    try:
+        return _passed(world, order)
+    except RetryLater as error:
+        trail.note_node(world, order, trail.PAUSED, error.message)
+        raise
+
+
+def _passed(world: World, order: Json) -> Json:
     """Evict what is left and has its turn, once each: {"remaining", "waiting", "held", "volumes", "waiting_for",
     "ends_at"}. `waiting` are pods that run to their end, and are let.
 
@@ -76,6 +96,7 @@ def drain_pass(world: World, order: Json) -> Json:
     refuse_recalled(world, order)
     api = world.api(order["cluster"])
     node = nodes.read_node(api, order)
+    _refuse_outdated(order)
     refuse_lost(node, order)
     nodes.refuse_opted_out(node)
     load = _load(world, api, pool, order)

@@ -19,7 +19,7 @@ from functions.nodes import Load, holder_of, is_cordoned, is_ready, load_of, pat
 from functions.planning import decide, without_gone
 from functions.status import STAYED
 from functions.world import World, may_grow, may_retire
-from shared.adapters.errors import NotFound
+from shared.adapters.errors import NotFound, RetryLater
 from shared.model import Config, Ledger, Mode, NodeView, Plan, PodRef, Pool, Snapshot
 from shared.planning.evicted import with_evictions
 from shared.planning.explaining import explain
@@ -211,13 +211,26 @@ def of_node(world: World, cluster: str, seen: Picture, name: str) -> Json:
     return {"verdict": verdict, "because": list(_of_node(world, cluster, node, pool, seen))}
 
 
+def _unseen(kind: str, name: str, seen: Picture, error: RetryLater) -> Json:
+    """The answer while the API server gives none."""
+    going = seen.view["retirements"].get(name) if kind == "node" else None
+    verdict = _leaving(going) if going is not None else "the API server does not answer, and it can't be looked at"
+    meanwhile = "meanwhile no node is drained or deleted, and nodes are bought by what was seen in the last two minutes"
+    return {"verdict": verdict, "because": [error.message, meanwhile]}
+
+
+def _leaving(going: Json) -> str:
+    held = f"; {going['kind']}: {going['why']}" if going["why"] else ""
+    return f"it is leaving: {going['stage']} since {_at(going['since'])}, operation {going['op']}{held}"
+
+
 def _node_verdict(node: Json, pool: Pool | None, seen: Picture) -> str:
     name = node["metadata"]["name"]
     going = seen.view["retirements"].get(name)
     if pool is None:
         return "it belongs to no pool of the pools file: it is never touched"
     if going is not None:
-        return f"it is leaving: {going['stage']} since {_at(going['since'])}, operation {going['op']}"
+        return _leaving(going)
     reason = next((each.reason for each in seen.plan.retirements if each.node == name), "")
     if reason:
         acts = may_retire(pool)
@@ -297,7 +310,10 @@ def registry(world: World) -> Registry:
                 f"pool {name}: explained are pods and nodes; sluice status tells of pools, sluice history too"
             )
         seen = await picture_of(world, client, cluster)
-        answer = (of_node if kind == "node" else of_pod)(world, cluster, seen, name)
+        try:
+            answer = (of_node if kind == "node" else of_pod)(world, cluster, seen, name)
+        except RetryLater as error:
+            answer = _unseen(kind, name, seen, error)
         return {"cluster": cluster, "kind": kind, "name": name, "at": seen.now.isoformat(), **answer}
 
     made = Registry()

@@ -30,6 +30,7 @@ from shared.model import (
     Snapshot,
     Supply,
 )
+from shared.names import API_DISCOVERY
 from shared.nodes.starting import MOST_NOMINATED, Opening, openings
 from shared.planning import gang_holds, returning
 from shared.planning.devices import newly_failed
@@ -81,7 +82,7 @@ def make_plan(world: World, order: Json) -> Json:
     ledger = replace(planning_ledger(view, now), usages=quotas.known(world, config, known, now))
     ledger = with_evictions(snapshot, config, ledger, now)
     seen, (snapshot, decided) = snapshot, _decided(world, snapshot, config, ledger, now)
-    fresh, blind = _reread(world, seen, _bought(decided, config), order, now)
+    fresh, blind = _reread(world, seen, decided, config, order, now)
     if blind:
         decided = replace(decided, retirements=(), notes=(*decided.notes, BLIND))
     if fresh is not None:
@@ -115,13 +116,19 @@ def _decided(world: World, snapshot: Snapshot, config: Config, ledger: Ledger, n
 
 
 def _reread(
-    world: World, seen: Snapshot, wanted: frozenset[PodRef], order: Json, now: datetime
+    world: World, seen: Snapshot, decided: Plan, config: Config, order: Json, now: datetime
 ) -> tuple[Snapshot | None, bool]:
     """The snapshot without pods that wait no more, or None if all do; and whether nobody could be asked."""
+    wanted = _bought(decided, config)
+    grown = {*decided.top_up, *decided.replacements, *(delta.pool for delta in decided.deltas)}
+    unproven = not wanted and not grown.isdisjoint(_acting(config))
+    api, old = world.api(order["cluster"]), now - seen.observed_at >= YOUNG
     try:
-        return verifying.without_gone(world.api(order["cluster"]), seen, wanted), False
+        if unproven and old:
+            api.get(API_DISCOVERY)  # nodes that no pod waits for: nothing else would ask
+        return verifying.without_gone(api, seen, wanted), False
     except RetryLater as error:
-        if not order.get("blind") or now - seen.observed_at >= YOUNG:
+        if not order.get("blind") or old:
             raise
         tell("api server is silent", cluster=order["cluster"], snapshot=str(seen.observed_at), error=error.message)
         return None, True

@@ -15,13 +15,14 @@ from functions.durable import Registry
 from functions.outcomes import STALE, THROTTLED, Busy, Json, problem, tell
 from functions.rechecks import GOING, machine, of_node, refuse_busy, refuse_lost, shrinking
 from functions.world import World, may_retire
-from shared.adapters.errors import NotFound, OutsideError, StaleWrite
+from shared.adapters.errors import NotFound, OutsideError, RetryLater, StaleWrite
 from shared.adapters.protocols import ClusterApi, Compute, Instance, Leftover, OperationStatus
 from shared.model import Pool, PoolKind
 from shared.provider_id import parse
 
 ENDING = "ending"
 UNDELETED = "undeleted"  # Azure was asked, and the VM is still there
+UNSEEN = "unseen"  # the cluster could not be asked whether the node still may go
 
 
 def delete_node_vms(world: World, order: Json) -> Json:
@@ -39,11 +40,18 @@ def delete_node_vms(world: World, order: Json) -> Json:
     kept: dict[str, list[str]] = {}
     doomed: dict[str, Instance | None] = {}
     vms: dict[str, Json] = {}
+    unseen: list[str] | None = None
     for each in order["nodes"]:
+        if unseen is not None:  # to ask in vain for each of a hundred would outlast the lock
+            kept[each["node"]] = unseen
+            continue
         try:
             vms[each["node"]], doomed[each["node"]] = recheck.of({**order, **each})
         except Busy as busy:
             kept[each["node"]] = [busy.kind, busy.reason]
+        except RetryLater as error:
+            unseen = kept[each["node"]] = [UNSEEN, error.message[:500]]
+            trail.note_node(world, {**order, **each}, trail.PAUSED, error.message)
         except OutsideError as error:
             answer = problem(error)
             kept[each["node"]] = [answer["kind"], answer["reason"]]

@@ -18,11 +18,11 @@ from datetime import timedelta
 
 from functions.durable import Json, Orchestration, Steps
 from functions.outcomes import LATER, STALE, THROTTLED, no
-from functions.removals import ENDING, UNDELETED
+from functions.removals import ENDING, UNDELETED, UNSEEN
 from functions.waiting import draw, ledger, lock, once, pause, unlock, until
 from shared.state.ledger import DELETING, GONE, KEPT, READY, RECALL_REASON, stamp
 
-PASSING = (STALE, LATER, THROTTLED, "volumes", "locked", ENDING, UNDELETED)  # another try may go through
+PASSING = (STALE, LATER, THROTTLED, UNSEEN, "volumes", "locked", ENDING, UNDELETED)  # another try may go through
 GATHER_PAUSE = 3.0  # seconds for other nodes of the pool to become ready, where some are about to
 MOST_AT_ONCE = 100  # nodes per call: their re-checks must fit into the time of a lock, their names into 32 kB
 REMOVAL_REQUESTS = 4

@@ -39,6 +39,7 @@ EVICTED = "evicted"
 ENDING = "ending"  # found on its way out by our drain, which may have evicted it a moment before
 HELD = "held"  # a PodDisruptionBudget said not now
 BLOCKED = "blocked"  # a pod's own opt-out said never
+PAUSED = "paused"  # the cluster could not be asked whether it still may go; it goes on when it can be
 FORCED = "forced"  # deleted without its kubelet, which is dead
 RECALLED = "recalled"
 KEPT = "kept"
@@ -51,7 +52,8 @@ WOULD_BUY, WOULD_GO = "would-buy", "would-go"
 EVENTS = (
     *(WOULD_BUY, WOULD_GO),
     *(ASKED, BOUGHT, REFUSED),
-    *(NOTICED, DEAD, CORDONED, EVICTED, ENDING, HELD, BLOCKED, FORCED, RECALLED, KEPT, DELETED, GONE, BURIED, CLEARED),
+    *(NOTICED, DEAD, CORDONED, PAUSED, EVICTED, ENDING, HELD, BLOCKED, FORCED, RECALLED, KEPT, DELETED, GONE, BURIED),
+    CLEARED,
 )
 
 

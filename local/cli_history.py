@@ -20,6 +20,7 @@ _TOLD = {
     "ending": "found ending",
     "held": "held back",
     "blocked": "kept by a pod",
+    "paused": "paused",
     "forced": "deleted by force",
     "recalled": "called back",
     "kept": "kept",

@@ -105,7 +105,7 @@ def _under_way(cluster: Json) -> Iterator[str]:
     )
     yield from _few("growths", growths)
     leaving = (
-        f"retiring: {node} of {going['pool']}, {going['stage']}, since {at(going['since'])}"
+        f"retiring: {node} of {going['pool']}, {going['stage']}, since {at(going['since'])}{_held_by(going)}"
         for node, going in cluster["retirements"].items()
     )
     yield from _few("retirements", leaving)
@@ -116,6 +116,11 @@ def _under_way(cluster: Json) -> Iterator[str]:
 def _lacking(cluster: Json) -> Iterator[str]:
     for one in cluster.get("lacking", ()):
         yield f"a right is missing: {one['what']} (at {at(one['at'])})"
+
+
+def _held_by(going: Json) -> str:
+    """What pauses or keeps a saga."""
+    return f"; {going['kind']}: {going['why']}" if going.get("why") else ""
 
 
 def _stuck(cluster: Json) -> Iterator[str]:

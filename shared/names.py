@@ -33,6 +33,10 @@ CONFIG_CONTAINER = "config"  # <cluster>.yaml
 DEAD_LETTER_CONTAINER = "dead-letters"
 
 
+API_DISCOVERY = "/api/v1"
+"""What whoever is known to an API server may read of it, by the role system:discovery that every cluster has."""
+
+
 def snapshot_container(cluster: str) -> str:
     """The container of a cluster's snapshots; a claim check may point nowhere else."""
     return f"snapshots-{cluster}"

@@ -9,8 +9,7 @@ from shared.adapters.app_access import NO_TOKEN
 from shared.adapters.errors import OutsideError, Refused, Rejected
 from shared.adapters.kubernetes import NO_NAME, NO_PORT, SILENT, UNTRUSTED
 from shared.adapters.protocols import ClusterApi
-
-DISCOVERY = "/api/v1"  # whoever is known to the server may read it, by the role system:discovery
+from shared.names import API_DISCOVERY
 
 REFUSED = "refused"
 UNUSABLE = "unusable"
@@ -46,7 +45,7 @@ class Reach:
 def reach(api: ClusterApi) -> Reach:
     """Ask the server something that every identity it knows may ask. Raises nothing of the outside's."""
     try:
-        api.get(DISCOVERY)
+        api.get(API_DISCOVERY)
     except OutsideError as error:
         return Reach(_obstacle(error), error.message)
     return Reach()

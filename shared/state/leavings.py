@@ -10,6 +10,7 @@ from shared.state.ledger import (
     DRAINING,
     GONE,
     GONE_LIMIT,
+    PAUSED,
     READY,
     REASON_LENGTH,
     RECALL_REASON,
@@ -81,6 +82,15 @@ def note_waiting(ledger: ClusterLedger, order: Json) -> Json:
     before, after_ = (WAITING, DRAINING) if order.get("over") else (DRAINING, WAITING)
     if leaving is not None and leaving.op == order["op"] and leaving.stage == before:
         ledger.retirements[order["node"]] = replace(leaving, stage=after_)
+    return {"ok": True}
+
+
+def note_pause(ledger: ClusterLedger, order: Json) -> Json:
+    """Saga `op` does nothing to its node for now, and `why`; with `over` it goes on."""
+    leaving = ledger.retirements.get(order["node"])
+    if leaving is not None and leaving.op == order["op"] and leaving.stage in (DRAINING, WAITING):
+        kind, why = ("", "") if order.get("over") else (PAUSED, order["why"][:REASON_LENGTH])
+        ledger.retirements[order["node"]] = replace(leaving, kind=kind, why=why)
     return {"ok": True}
 
 

@@ -42,6 +42,7 @@ DELETING = "deleting"
 GONE = "gone"
 KEPT = "kept"  # not deleted, or not yet: its saga decides what to do about that
 RECALLED = "recalled"  # told to stay: pods need it; its saga ends at its next look
+PAUSED = "paused"  # no stage, but the kind of what keeps a node in one: its cluster cannot be seen
 EVICTING = "evicting"  # goes whether we plan it or not
 
 RECALL_REASON = "called back: pods needed it"
@@ -97,8 +98,8 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """A node with a saga in flight. `removal` took it; `kind` and `why` say what kept it; `force`: its VM hangs;
-    `dead`: so does its kubelet."""
+    """A node with a saga in flight. `removal` took it; `kind` and `why` say what kept it, or pauses its saga; `force`:
+    its VM hangs; `dead`: so does its kubelet."""
 
     op: str
     pool: str

@@ -15,7 +15,7 @@ from shared.state.evictions import adopt, claim, unclaim
 from shared.state.growths import drop_growth, remember_failure
 from shared.state.joint import end_joint, lead_growth, note_joint
 from shared.state.leading import begin, conclude, record, release, settle
-from shared.state.leavings import end_retirement, give_up, note_waiting
+from shared.state.leavings import end_retirement, give_up, note_pause, note_waiting
 from shared.state.ledger import BULKY, ClusterLedger, Json, LedgerError, passed
 from shared.state.locks import lock_pool, unlock_pool
 from shared.state.purchases import forget_purchases
@@ -44,6 +44,7 @@ _OPERATIONS: dict[str, Callable[[ClusterLedger, Json], Json]] = {
     "unclaim": unclaim,
     "give_up": give_up,
     "note_waiting": note_waiting,
+    "note_pause": note_pause,
     "depart": depart,
     "take_departing": take_departing,
     "note_departures": note_departures,

@@ -53,7 +53,7 @@ def test_a_drain_while_the_api_server_says_nothing_about_pods(code: int) -> None
         stage.run(0.5)
     fault = stage.stand.cluster.faults.add(ApiFault(method="GET", code=code, path="/pods", times=10_000))
     stage.run(600)
-    assert fault.hits > 50
+    assert fault.hits > 10
     stage.stand.cluster.faults.clear()
     stage.run(300)
     assert stage.machines()["spot"] == 1
