@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 
 import pytest
 import yaml
 
+from exporter.settings import read_settings
 from shared.names import POOL_LABEL
 from tests.e2e.control_plane.available import control_plane_or_skip
 from tests.infra import tools
-from tests.infra.readers import INFRA
+from tests.infra.readers import INFRA, terraform_blocks
 
 pytestmark = [pytest.mark.infra, pytest.mark.timeout(300)]
 
@@ -193,6 +195,26 @@ def test_the_network_lets_each_out_to_what_it_needs() -> None:
 
 def ports(policy: dict) -> set[int]:
     return {port["port"] for rule in policy["egress"] for port in rule["ports"]}
+
+
+@pytest.mark.parametrize(("kind", "role"), [("Deployment", "watch"), ("DaemonSet", "node-agent")])
+def test_the_process_is_told_what_it_needs_and_nothing_that_it_does_not_know(kind: str, role: str) -> None:
+    (container,) = only(kind, render())["spec"]["template"]["spec"]["containers"]
+    told = {each["name"]: each.get("value", "from the pod") for each in container["env"]}
+    known = (INFRA.parent / "exporter/settings.py").read_text()
+    assert [name for name in told if f'"{name}"' not in known] == []
+    settings = read_settings(container["args"], told)
+    assert settings.role == role
+    assert settings.port == container["ports"][0]["containerPort"]
+
+
+def test_what_base_puts_out_are_values_of_the_chart() -> None:
+    (body,) = (body["value"] for _, name, body in terraform_blocks("base", "output") if name == "exporter_values")
+    names = set(re.findall(r"[{,] ?(\w+) = ", str(body)))
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    described = set(schema["properties"]) | set(schema["properties"]["nodeAgent"]["properties"])
+    assert {"cluster", "topicEndpoint", "storageUrl", "clientId", "tenantId", "nodeAgent", "namespace"} <= names
+    assert names <= described
 
 
 def test_every_value_is_described_by_the_schema() -> None:
