@@ -104,6 +104,12 @@ var builtIn = {
 }
 var poolSubscriptions = union([], flatten(map(clusters, each => map(each.poolGroups, group => group.subscriptionId))))
 var poolGroups = union([], flatten(map(clusters, each => each.poolGroups)))
+// Not 'linked' where AKS keeps its nodes: there nothing is ever written.
+var poolRights = map(poolGroups, group => {
+  subscriptionId: group.subscriptionId
+  resourceGroupName: group.resourceGroupName
+  roles: union(group.kinds, length(filter(group.kinds, kind => kind != 'aks-nodes')) > 0 ? ['linked'] : [])
+})
 var kinds = union(['linked', 'quota'], flatten(map(poolGroups, group => group.kinds)))
 var linkedGroups = union([], flatten(map(clusters, each => each.?linkedGroups ?? [])))
 
@@ -382,12 +388,12 @@ module roles 'roles.bicep' = {
 }
 
 module app_pools 'group-rights.bicep' = [
-  for group in poolGroups: {
-    name: '${name}-pools-${uniqueString(group.subscriptionId, group.resourceGroupName)}'
-    scope: resourceGroup(group.subscriptionId, group.resourceGroupName)
+  for right in poolRights: {
+    name: '${name}-pools-${uniqueString(right.subscriptionId, right.resourceGroupName)}'
+    scope: resourceGroup(right.subscriptionId, right.resourceGroupName)
     params: {
       principalId: app_identity.properties.principalId
-      roleDefinitionIds: map(concat(group.kinds, ['linked']), kind => roles.outputs.ids[kind])
+      roleDefinitionIds: map(right.roles, role => roles.outputs.ids[role])
     }
   }
 ]
@@ -536,6 +542,11 @@ output appHostname string = app.properties.defaultHostName
 output storageAccountId string = state.id
 output storageUrl string = 'https://${state.name}.blob.${environment().suffixes.storage}'
 output topics array = [for (each, number) in clusters: { cluster: each.name, id: topics[number].id }]
+output rights array = concat(
+  map(poolRights, right => { scope: '/subscriptions/${right.subscriptionId}/resourceGroups/${right.resourceGroupName}', roles: right.roles }),
+  map(linkedGroups, group => { scope: '/subscriptions/${group.subscriptionId}/resourceGroups/${group.resourceGroupName}', roles: ['linked'] }),
+  map(poolSubscriptions, id => { scope: '/subscriptions/${id}', roles: ['quota'] })
+)
 output workspaceId string = logs.id
 output dashboardId string = monitoring.outputs.dashboardId
 output schedulerEndpoint string = durableTaskScheduler ? scheduler!.properties.endpoint : ''

@@ -1,12 +1,12 @@
 // Stage two of two: events begin to flow. Deploy it once the app was published and answers.
 
-@description('Name of the function app (output appName of base.bicep).')
-param appName string
+@description('Output `appId` of base.bicep.')
+param appId string
 
 @description('Name of the installation, as in base.bicep.')
 param name string
 
-@description('Id of the storage account (output storageAccountId of base.bicep): dead letters go there.')
+@description('Output `storageAccountId` of base.bicep: dead letters go there.')
 param storageAccountId string
 
 @minLength(1)
@@ -39,7 +39,7 @@ resource ingest 'Microsoft.EventGrid/topics/eventSubscriptions@2024-06-01-previe
       destination: {
         endpointType: 'AzureFunction'
         properties: {
-          resourceId: resourceId('Microsoft.Web/sites/functions', appName, 'ingest')
+          resourceId: '${appId}/functions/ingest'
           maxEventsPerBatch: 10
           preferredBatchSizeInKilobytes: 256
         }
@@ -83,7 +83,7 @@ resource evictions 'Microsoft.EventGrid/systemTopics/eventSubscriptions@2024-06-
     }
     destination: {
       endpointType: 'AzureFunction'
-      properties: { resourceId: resourceId('Microsoft.Web/sites/functions', appName, 'ingest') }
+      properties: { resourceId: '${appId}/functions/ingest' }
     }
     retryPolicy: { maxDeliveryAttempts: 30, eventTimeToLiveInMinutes: 60 }
   }

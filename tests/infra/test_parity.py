@@ -94,12 +94,69 @@ def test_both_make_the_same_containers() -> None:
     assert set(re.findall(pattern, terraform_text("base"))) == set(re.findall(pattern, bicep_text("base.bicep")))
 
 
-def test_wire_needs_nothing_that_it_makes_itself_or_that_comes_after() -> None:
-    inputs = {label for _, label, _ in terraform_blocks("wire", "variable")}
-    outputs = {label for _, label, _ in terraform_blocks("base", "output")}
-    own = {"name", "eviction_notices"}
-    assert inputs - own <= outputs
-    assert not list(terraform_blocks("wire", "data"))
+ONLY_IN_TERRAFORM = {"resource_group_name": "a deployment is made to a resource group"}
+
+
+def camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def declared(kind: str, file: str) -> set[str]:
+    """Names of a Bicep file's params or outputs."""
+    return set(re.findall(rf"^{kind} (\w+) ", bicep_text(file), re.MULTILINE))
+
+
+@pytest.mark.parametrize("stage", ["base", "wire"])
+def test_both_ask_for_the_same_values(stage: str) -> None:
+    terraform = {label for _, label, _ in terraform_blocks(stage, "variable")} - ONLY_IN_TERRAFORM.keys()
+    assert {camel(name) for name in terraform} == declared("param", f"{stage}.bicep")
+
+
+def test_both_answer_with_the_same_values() -> None:
+    terraform = {label for _, label, _ in terraform_blocks("base", "output")}
+    assert {camel(name) for name in terraform} == declared("output", "base.bicep")
+
+
+LITERALS = {
+    "attempts of a delivery": (r"max_delivery_attempts = (\d+)", r"maxDeliveryAttempts: (\d+)"),
+    "minutes of them": (r"event_time_to_live    = (\d+)", r"eventTimeToLiveInMinutes: (\d+)"),
+    "events of a batch": (r"max_events_per_batch\s+= (\d+)", r"maxEventsPerBatch: (\d+)"),
+    "kilobytes of a batch": (r"preferred_batch_size_in_kilobytes = (\d+)", r"preferredBatchSizeInKilobytes: (\d+)"),
+    "days that blobs live": (
+        r"delete_after_days_since_modification_greater_than = (\d+)",
+        r"daysAfterModificationGreaterThan: (\d+)",
+    ),
+    "names of subscriptions": (r'name\s+= "(sluice-[a-z]+)"', r"name: '(sluice-[a-z]+)'"),
+    "groups kept warm": (r'"(durable|function:\w+)" = var', r"name: '(durable|function:\w+)'"),
+    "version of Python": (r'runtime_version\s+= "([\d.]+)"', r"runtime: \{ name: 'python', version: '([\d.]+)' \}"),
+    "version of TLS": (r'minimum_tls_version\s+= "([\d.]+)"', r"minTlsVersion: '([\d.]+)'"),
+    "replication": (r'account_replication_type\s+= "(\w+)"', r"Standard_(\w+)'"),
+    "whom tokens are for": (r'audience\s+= \["([^"]+)"\]', r"audiences: \['([^']+)'\]"),
+    "who speaks for the exporter": (r'"system:serviceaccount:()', r"'system:serviceaccount:()"),
+    "bounds of numbers": (r"always_ready(?:_ingest)? <= (\d+)", r"@maxValue\((20)\)"),
+    "sizes of an instance": (r"contains\(\[([\d, ]+)\]", r"@allowed\(\[([\d, ]+)\]\)"),
+    "metrics of topics": (r'metric_namespace = "([^"]+)"', r"metricNamespace: '([^']+)'"),
+    "shape of events": (r'(?:input_schema|event_delivery_schema)\s+= "(\w+)"', r"(?:inputSchema|Schema): '(\w+)'"),
+}
+"""What stands in both as it is: (Terraform, Bicep)."""
+
+
+@pytest.mark.parametrize("what", LITERALS)
+def test_both_set_the_same(what: str) -> None:
+    terraform, bicep = LITERALS[what]
+    here = re.findall(terraform, terraform_text("base") + terraform_text("wire"))
+    there = re.findall(bicep, bicep_text("base.bicep", "monitoring.bicep", "wire.bicep"))
+    assert here
+    assert set(here) == set(there)
+    assert len(here) == len(there)
+
+
+def test_both_read_the_same_alerts_and_dashboard() -> None:
+    files = {path.name for path in (INFRA / "monitoring").glob("*.json")}
+    pattern = r"\.\./monitoring/([\w-]+\.json)"
+    assert set(re.findall(pattern, terraform_text("base"))) == files
+    assert set(re.findall(pattern, bicep_text("monitoring.bicep"))) == files
 
 
 @pytest.mark.parametrize("path", sorted((INFRA / "roles").glob("*.json")), ids=lambda path: path.stem)

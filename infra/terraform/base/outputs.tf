@@ -33,6 +33,11 @@ output "topics" {
   value       = { for name, topic in azurerm_eventgrid_topic.cluster : name => topic.id }
 }
 
+output "rights" {
+  description = "What the app may do in Azure besides its own resources: scopes by custom role."
+  value       = { for key, role in local.roles : role.name => sort([for right in local.app_rights : right.scope if right.role == key]) }
+}
+
 output "workspace_id" {
   description = "Where logs are, for queries of one's own."
   value       = azurerm_log_analytics_workspace.logs.id

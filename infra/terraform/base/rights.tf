@@ -17,9 +17,11 @@ locals {
       for group, kinds in cluster.pool_groups : { for kind in kinds : "${kind} ${group}" => { role = kind, scope = group } }
     ]...)
   ]...)
+  # Not where AKS keeps its nodes: there nothing is ever written.
   linked_rights = merge([
     for cluster in var.clusters : {
-      for scope in setunion(keys(cluster.pool_groups), cluster.linked_scopes) : "linked ${scope}" => { role = "linked", scope = scope }
+      for scope in setunion([for group, kinds in cluster.pool_groups : group if kinds != toset(["aks-nodes"])], cluster.linked_scopes) :
+      "linked ${scope}" => { role = "linked", scope = scope }
     }
   ]...)
   subscriptions = toset(flatten([

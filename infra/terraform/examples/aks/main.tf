@@ -1,0 +1,76 @@
+# An AKS cluster that exists already (made with --enable-oidc-issuer --enable-workload-identity), and two agent pools for
+# Sluice: Spot first, on-demand behind it.
+
+variable "aks_cluster_id" {
+  description = "Id of the AKS cluster, as `az aks show --query id` prints it."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft.ContainerService/managedClusters/[^/]+$", var.aks_cluster_id))
+    error_message = "aks_cluster_id: /subscriptions/<id>/resourceGroups/<name>/providers/Microsoft.ContainerService/managedClusters/<name>, in Azure's own spelling."
+  }
+}
+
+# azurerm's own data source would bring the cluster's kubeconfigs into the state; of these two nothing is secret.
+data "azapi_resource" "cluster" {
+  type                   = "Microsoft.ContainerService/managedClusters@2025-05-01"
+  resource_id            = var.aks_cluster_id
+  response_export_values = ["properties.oidcIssuerProfile.issuerURL", "properties.nodeResourceGroup"]
+}
+
+locals {
+  about = try(data.azapi_resource.cluster.output.properties, jsondecode(data.azapi_resource.cluster.output).properties)
+  group = regex("^/subscriptions/[^/]+/resourceGroups/[^/]+", var.aks_cluster_id)
+  nodes = "${regex("^/subscriptions/[^/]+", var.aks_cluster_id)}/resourceGroups/${local.about.nodeResourceGroup}"
+
+  pools_file = templatefile("${path.module}/pools.yaml", {
+    cluster        = var.cluster
+    subscription   = split("/", var.aks_cluster_id)[2]
+    resource_group = split("/", var.aks_cluster_id)[4]
+    location       = var.location
+    aks_cluster    = split("/", var.aks_cluster_id)[8]
+  })
+}
+
+module "base" {
+  source = "../../base"
+
+  name                = var.name
+  location            = var.location
+  resource_group_name = module.surroundings.resource_group_name
+  key_vault_id        = module.surroundings.key_vault_id
+  alert_email         = var.alert_email
+
+  clusters = {
+    (var.cluster) = {
+      oidc_issuer_url      = local.about.oidcIssuerProfile.issuerURL
+      kubeconfig_secret_id = "${module.surroundings.vault_uri}secrets/${var.cluster}"
+      pool_groups = {
+        (local.group) = ["aks"]
+        (local.nodes) = ["aks-nodes"]
+      }
+    }
+  }
+}
+
+resource "azurerm_kubernetes_cluster_node_pool" "each" {
+  #checkov:skip=CKV_AZURE_227:host encryption must be registered for in the subscription first; switch it on where it is
+  #checkov:skip=CKV_AZURE_168:as many pods as the network has addresses for is the user's choice
+  for_each = { spot = "Spot", regular = "Regular" }
+
+  name                  = each.key
+  kubernetes_cluster_id = var.aks_cluster_id
+  vm_size               = "Standard_D4s_v5"
+  priority              = each.value
+  eviction_policy       = each.value == "Spot" ? "Delete" : null
+  spot_max_price        = each.value == "Spot" ? -1 : null
+  node_labels           = each.value == "Spot" ? { "kubernetes.azure.com/scalesetpriority" = "spot" } : null
+  node_taints           = each.value == "Spot" ? ["kubernetes.azure.com/scalesetpriority=spot:NoSchedule"] : null
+  auto_scaling_enabled  = false # two scalers would undo each other
+  node_count            = 0
+
+  lifecycle {
+    ignore_changes = [node_count] # from here on Sluice's
+  }
+}

@@ -1,0 +1,14 @@
+terraform {
+  required_version = ">= 1.9"
+
+  required_providers {
+    azurerm = {
+      source  = "hashicorp/azurerm"
+      version = ">= 5.0"
+    }
+    azapi = {
+      source  = "azure/azapi"
+      version = ">= 1.15"
+    }
+  }
+}
