@@ -46,7 +46,8 @@ def grants(
     """The assignments of `azurerm_role_assignment.app_pools` for one cluster, whose variables these are; `without` is
     taken out of its role."""
     pools = [(kind, group) for group, kinds in pool_groups.items() for kind in kinds]
-    linked = [("linked", scope) for scope in [*pool_groups, *linked_scopes]]
+    written = [group for group, kinds in pool_groups.items() if set(kinds) != {"aks-nodes"}]
+    linked = [("linked", scope) for scope in [*written, *linked_scopes]]
     subscriptions = sorted({"/".join(group.split("/")[:3]) for group in pool_groups})
     assigned = [*pools, *linked, *(("quota", subscription) for subscription in subscriptions)]
     return [Grant(role, scope, roles()[role] - set(_taken(role, without))) for role, scope in assigned]

@@ -66,7 +66,7 @@ def test_the_assignments_are_those_that_rights_tf_makes() -> None:
     for part in (
         "for group, kinds in cluster.pool_groups",
         "{ role = kind, scope = group }",
-        "setunion(keys(cluster.pool_groups), cluster.linked_scopes)",
+        'for group, kinds in cluster.pool_groups : group if kinds != toset(["aks-nodes"])], cluster.linked_scopes)',
         '{ role = "linked", scope = scope }',
         '{ role = "quota", scope = id }',
         "merge(local.pool_rights, local.linked_rights, local.quota_rights)",
