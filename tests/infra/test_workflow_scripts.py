@@ -153,7 +153,7 @@ def test_both_stages_keep_their_state_apart_and_log_in_without_a_secret(runner: 
     ]
     assert "ARM_USE_OIDC=true" in Path(runner.environment["GITHUB_ENV"]).read_text()
     for stage in ("base", "wire"):
-        command = ["terraform", "fmt", "-check", f".sluice/infra/terraform/{stage}/backend.tf"]
+        command = ["terraform", "fmt", "-check", f".sluice/infra/terraform/{stage}/pipeline.tf"]
         if shutil.which("terraform"):
             real = {**os.environ, "TF_CLI_CONFIG_FILE": os.devnull}
             assert subprocess.run(command, cwd=runner.work, env=real, check=False).returncode == 0
