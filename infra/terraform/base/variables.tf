@@ -89,12 +89,25 @@ variable "clusters" {
     ]))
     error_message = "clusters: kinds in pool_groups are vmss, vm, aks and aks-nodes."
   }
+  validation {
+    condition     = alltrue([for each in var.clusters : length(each.pool_groups) > 0])
+    error_message = "clusters: each has pools in one resource group at least."
+  }
+  validation {
+    condition     = alltrue(flatten([for each in var.clusters : [for id in each.linked_scopes : can(regex("^/subscriptions/[^/]+/resourceGroups/[^/]+", id))]]))
+    error_message = "clusters: linked_scopes are ids of resource groups, or of what lies in them."
+  }
 }
 
 variable "key_vault_id" {
   description = "Key Vault (with Azure RBAC) that holds the kubeconfigs."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft.KeyVault/vaults/[^/]+$", var.key_vault_id))
+    error_message = "key_vault_id: the id of a Key Vault."
+  }
 }
 
 variable "always_ready" {

@@ -182,6 +182,7 @@ run "bad_values_are_refused_together" {
   variables {
     name                   = "Sluice!"
     location               = "West Europe"
+    key_vault_id           = "vault"
     resource_group_name    = "/subscriptions/x/resourceGroups/sluice"
     alert_email            = "somebody"
     alert_action_group_ids = ["pager"]
@@ -199,7 +200,7 @@ run "bad_values_are_refused_together" {
     }
   }
   expect_failures = [
-    var.name, var.location, var.resource_group_name, var.alert_email, var.alert_action_group_ids,
+    var.name, var.location, var.resource_group_name, var.key_vault_id, var.alert_email, var.alert_action_group_ids,
     var.always_ready, var.always_ready_ingest, var.maximum_instances, var.log_retention_days, var.instance_memory_mb, var.clusters,
   ]
 }

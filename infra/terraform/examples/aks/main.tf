@@ -7,29 +7,32 @@ variable "aks_cluster_id" {
   nullable    = false
 
   validation {
-    condition     = can(regex("^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft.ContainerService/managedClusters/[^/]+$", var.aks_cluster_id))
-    error_message = "aks_cluster_id: /subscriptions/<id>/resourceGroups/<name>/providers/Microsoft.ContainerService/managedClusters/<name>, in Azure's own spelling."
+    condition     = can(regex("(?i)^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft.ContainerService/managedClusters/[^/]+$", var.aks_cluster_id))
+    error_message = "aks_cluster_id: /subscriptions/<id>/resourceGroups/<name>/providers/Microsoft.ContainerService/managedClusters/<name>."
   }
 }
 
 # azurerm's own data source would bring the cluster's kubeconfigs into the state; of these two nothing is secret.
 data "azapi_resource" "cluster" {
   type                   = "Microsoft.ContainerService/managedClusters@2025-05-01"
-  resource_id            = var.aks_cluster_id
+  resource_id            = local.aks_cluster_id
   response_export_values = ["properties.oidcIssuerProfile.issuerURL", "properties.nodeResourceGroup"]
 }
 
 locals {
   about = try(data.azapi_resource.cluster.output.properties, jsondecode(data.azapi_resource.cluster.output).properties)
-  group = regex("^/subscriptions/[^/]+/resourceGroups/[^/]+", var.aks_cluster_id)
-  nodes = "${regex("^/subscriptions/[^/]+", var.aks_cluster_id)}/resourceGroups/${local.about.nodeResourceGroup}"
+  parts = split("/", var.aks_cluster_id) # az writes resourcegroups, providers insist on resourceGroups
+  group = "/subscriptions/${local.parts[2]}/resourceGroups/${local.parts[4]}"
+  nodes = "/subscriptions/${local.parts[2]}/resourceGroups/${local.about.nodeResourceGroup}"
+
+  aks_cluster_id = "${local.group}/providers/Microsoft.ContainerService/managedClusters/${local.parts[8]}"
 
   pools_file = templatefile("${path.module}/pools.yaml", {
     cluster        = var.cluster
-    subscription   = split("/", var.aks_cluster_id)[2]
-    resource_group = split("/", var.aks_cluster_id)[4]
+    subscription   = local.parts[2]
+    resource_group = local.parts[4]
     location       = var.location
-    aks_cluster    = split("/", var.aks_cluster_id)[8]
+    aks_cluster    = local.parts[8]
   })
 }
 
@@ -60,7 +63,7 @@ resource "azurerm_kubernetes_cluster_node_pool" "each" {
   for_each = { spot = "Spot", regular = "Regular" }
 
   name                  = each.key
-  kubernetes_cluster_id = var.aks_cluster_id
+  kubernetes_cluster_id = local.aks_cluster_id
   vm_size               = "Standard_D4s_v5"
   priority              = each.value
   eviction_policy       = each.value == "Spot" ? "Delete" : null

@@ -24,6 +24,11 @@ variable "image_id" {
   description = "Image whose machines join the cluster by themselves: a managed image, or a version in a gallery."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft.Compute/(images|galleries)/", var.image_id))
+    error_message = "image_id: the id of an image, or of an image's version in a gallery."
+  }
 }
 
 variable "ssh_public_key" {

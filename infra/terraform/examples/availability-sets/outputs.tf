@@ -1,3 +1,30 @@
+# The first five are what `sluice doctor --installation` reads.
+
+output "app_id" {
+  description = "The app's resource id."
+  value       = module.base.app_id
+}
+
+output "app_hostname" {
+  description = "Where the app is."
+  value       = module.base.app_hostname
+}
+
+output "app_principal_id" {
+  description = "The app's identity, for its rights in the cluster: functions.entraObjectId of the chart."
+  value       = module.base.app_principal_id
+}
+
+output "topics" {
+  description = "The topic's id, by cluster."
+  value       = module.base.topics
+}
+
+output "rights" {
+  description = "What the app may do in Azure besides its own resources: scopes by custom role."
+  value       = module.base.rights
+}
+
 output "app_name" {
   description = "For `func azure functionapp publish`."
   value       = module.base.app_name
@@ -18,7 +45,7 @@ output "pools_file" {
   value       = local.pools_file
 }
 
-output "exporter_values" {
+output "chart_values" {
   description = "Values for the Helm chart; the image is yours to add."
   value       = yamlencode(module.base.exporter_values[var.cluster])
 }

@@ -9,7 +9,7 @@ mock_provider "azapi" {
 variables {
   subscription_id = "00000000-0000-0000-0000-000000000001"
   location        = "westeurope"
-  aks_cluster_id  = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/aks/providers/Microsoft.ContainerService/managedClusters/training"
+  aks_cluster_id  = "/subscriptions/00000000-0000-0000-0000-000000000001/resourcegroups/aks/providers/Microsoft.ContainerService/managedClusters/training"
 }
 
 run "it_can_be_planned_in_an_empty_subscription" {
