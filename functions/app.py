@@ -8,6 +8,7 @@ from functions import (
     drains,
     entities,
     evictions,
+    examining,
     explanations,
     histories,
     housekeeping,
@@ -56,5 +57,6 @@ def create_app(services: Services) -> Untyped:
             levers.registry(world),
             histories.registry(world),
             explanations.registry(world),
+            examining.registry(world),
         ]
     )

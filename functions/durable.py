@@ -171,6 +171,12 @@ class Registry:
         level = func.AuthLevel.FUNCTION
         self.blueprint.route(route=route, trigger_arg_name="req", methods=[method], auth_level=level)(with_client)
 
+    def http_on_thread(self, function: Callable[..., Untyped], route: str) -> None:
+        """Register a plain function that takes `req`, for a GET that may wait for others: the worker runs it on one of
+        its threads."""
+        level = func.AuthLevel.FUNCTION
+        self.blueprint.route(route=route, trigger_arg_name="req", methods=["GET"], auth_level=level)(function)
+
     def entity(self, name: str, apply: Apply) -> None:
         """Register a state machine as an entity; `apply` raises before it changes anything: no half state is kept."""
 

@@ -79,7 +79,7 @@ class App:
     """A running Function App. Raises UserError for an address that is none."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        self._base = _address(arguments.url) if arguments.url else _embedded(arguments.out)
+        self._base = app_address(arguments.url) if arguments.url else _embedded(arguments.out)
         self._hint = "check --url" if arguments.url else "start it with: sluice run --keep"
 
     def get(self, function: str, **query: str | None) -> Json:
@@ -97,9 +97,9 @@ class App:
         url, shown = (urlunsplit(parts._replace(query=text)) for text in (urlencode(asked), ""))  # which may hold a key
         key = os.environ.get(KEY_VARIABLE, "").strip()
         headers = {"content-type": "application/json", **({"x-functions-key": key} if key else {})}
-        request = urllib.request.Request(url, body, headers, method=method)  # noqa: S310 - see _address
+        request = urllib.request.Request(url, body, headers, method=method)  # noqa: S310 - see app_address
         try:
-            with urllib.request.urlopen(request, timeout=_SECONDS) as response:  # noqa: S310 - see _address
+            with urllib.request.urlopen(request, timeout=_SECONDS) as response:  # noqa: S310 - see app_address
                 return self._document(response.read(), shown)
         except urllib.error.HTTPError as error:
             raise self._refusal(error, method, shown, function) from error
@@ -143,7 +143,7 @@ def _said(error: urllib.error.HTTPError) -> str:
     return str(document.get("error", "")) if isinstance(document, dict) else ""
 
 
-def _address(url: str) -> str:
+def app_address(url: str) -> str:
     """The URL of the app, whether it or one of its functions was named. Raises UserError."""
     problem = UserError(f"--url {url}: give an address such as https://APP.azurewebsites.net")
     try:

@@ -169,6 +169,15 @@ class EventGridTopic:
             )
         self._routes[subscription.name] = _Route(subscription)
 
+    def unsubscribe(self, name: str) -> None:
+        """Deliver nothing more to the subscription of that name; what waits for it is given up."""
+        self._routes.pop(name, None)
+
+    @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """Those that events are delivered to."""
+        return tuple(route.subscription for route in self._routes.values())
+
     # Publishing
 
     def handle(self, request: Request) -> Response:

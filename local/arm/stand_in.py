@@ -5,6 +5,7 @@ from __future__ import annotations
 from local.arm import pools
 from local.arm.agent_pools import AgentPools
 from local.arm.cloud import Cloud, Stock
+from local.arm.documents import Documents
 from local.arm.errors import ArmError, invalid
 from local.arm.faults import Faults, Throttle
 from local.arm.machines import Machine, Machines, machine_of
@@ -35,7 +36,8 @@ _AGENTS = f"{_AKS}/managedclusters/*/agentpools"
 class ArmStandIn:
     """Azure Resource Manager for compute, as far as Sluice uses it; see docs/stand-ins.md.
 
-    `truth` is for checkers, `machines` for whoever boots nodes, `faults` and `throttle` for whoever wants trouble.
+    `truth` is for checkers, `machines` for whoever boots nodes, `faults` and `throttle` for whoever wants trouble;
+    `documents` are shown as they are.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class ArmStandIn:
         self.machines = Machines(self.cloud)
         self._sets = ScaleSets(self.cloud, self.machines)
         self._agents = AgentPools(self.cloud, self._sets)
+        self.documents = Documents()
         self._base_url = base_url
         self._routes = self._routing_table()
 
@@ -140,6 +143,7 @@ class ArmStandIn:
                 "The api-version query parameter (?api-version=) is required for all requests.",
             )
         route = self._routes.get(f"{request.method} {target.pattern}")
+        route = route or self.documents.route(request.method, request.path)
         if route is None:
             raise ArmError(404, "InvalidResourceType", f"{request.method} {target.pattern} has no stand-in.")
         truth = self.cloud.truth

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from local.kube import discovery
+from local.kube.access import Access
 from local.kube.controllers.assembly import Controllers
 from local.kube.controllers.timing import Timing
 from local.kube.faults import Faults
@@ -57,6 +58,7 @@ class KubernetesStandIn:
             self.store = Store(timeline, stream(seed, "kubernetes", "uids"), history)
             self.truth = Truth(self.store, timeline)
             self.faults = Faults()
+            self.access = Access()
             self.registry = Registry(self.store, timeline, stream(seed, "kubernetes", "names"))
             self._reader = Reader(self.registry)
             self._writer = Writer(self.registry, self._reader, self.truth)
@@ -109,6 +111,8 @@ class KubernetesStandIn:
             return found
         request = self._authorized(request)
         if request.method == "GET" and (found := discovery.answer(request.path)) is not None:
+            return found
+        if (found := self.access.review(request)) is not None:
             return found
         return self._serve(request, route(request.path))
 

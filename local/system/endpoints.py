@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -23,6 +25,7 @@ class Endpoints:
 
     `certificate`: the file by which an API server with TLS is known; empty for the stand-in. `functions_cluster`: the
     API server's door for the functions, by which their doings are told from everybody else's; empty where it has none.
+    `installation`: what `local.doctor.installation.Installation` takes, the app's address aside.
     """
 
     arm: str
@@ -34,6 +37,7 @@ class Endpoints:
     topic_key: str
     certificate: str = ""
     functions_cluster: str = ""
+    installation: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
         """Whole or not at all: who finds the file finds everything."""

@@ -27,6 +27,7 @@ from local.machines import BootTimes
 from local.system.control import Control
 from local.system.endpoints import Endpoints
 from local.system.history import run_record
+from local.system.installation import ShownInstallation
 from local.system.picture import draw
 from local.system.report import report
 from local.system.stand_ins import INGEST_PATH, Behaviour, Deliver, StandIns
@@ -82,6 +83,7 @@ class Outside:
             blobs=state / "blobs",
             executor=ThreadPoolExecutor(8, "delivery"),
         )
+        self.installation = ShownInstallation(self.stand_ins)
         self._out = out
 
     def control(self) -> Control:
@@ -136,6 +138,7 @@ def _serve(outside: Outside, state: Path, port: int) -> int:
             token=outside.token,
             topic_key=outside.topic_key,
             functions_cluster=url(stand_ins.watch.door(stand_ins.cluster_door, "functions")),
+            installation=outside.installation.outputs(),
         ).write(state / "endpoints.json")
         stop.wait()
     return DONE

@@ -1,0 +1,223 @@
+"""What Azure says to whoever runs the doctor: pools as they are, sizes, quotas, the app's roles, topics, subscriptions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from local.arm.rights import linked
+from local.doctor import judging_pools, judging_rights, judging_sizes, judging_topic
+from local.doctor.findings import Cause, Check, Finding
+from local.doctor.judging_rights import Need
+from local.doctor.probing_azure import (
+    AUTHORIZATION_API,
+    COMPUTE_API,
+    CONTAINER_API,
+    EVENT_GRID_API,
+    SKUS_API,
+    Arm,
+    found,
+)
+from local.doctor.target import Target
+from local.roles import BY_KIND, LINKED, MACHINES, QUOTA, read_roles
+from shared.adapters.errors import OutsideError, Refused, Unreachable
+from shared.model import AzureScope, Config, Pool, PoolKind
+
+Json = dict[str, Any]
+_LOGIN = "az login, with an account that may read the subscription"
+
+
+class AzurePart:
+    """`configs` are the pools files, by cluster."""
+
+    def __init__(self, arm: Arm, target: Target, configs: Mapping[str, Config]) -> None:
+        self._arm, self._target = arm, target
+        self._pools = [pool for config in configs.values() for pool in config.pools if pool.azure is not None]
+        self._clusters = dict(configs)
+        self._bodies: dict[tuple[str, str], Json] = {}
+        self.managed = cache(self._managed)
+
+    def findings(self) -> Iterator[Finding]:
+        """Nothing is asked of an ARM that does not answer, or of one that does not know who asks."""
+        check = Check("arm")
+        try:
+            self._reach()
+        except Unreachable as error:
+            remedy = "see that this machine reaches management.azure.com on port 443 (proxy, firewall, DNS)"
+            yield check.failed(f"does not answer this machine: {error.message}", remedy, Cause.UNREACHABLE)
+            return
+        except Refused as error:
+            yield check.failed(f"refuses you: {error.message}", _LOGIN, Cause.RIGHTS)
+            return
+        except OutsideError as error:
+            yield check.failed(error.message, "see the message, and ask again in some minutes")
+            return
+        yield check.ok("answers this machine")
+        for name, part in self._parts():
+            yield from _guarded(Check(name), part)
+
+    def restricts_metadata(self, cluster: str) -> bool:
+        """Whether AKS keeps the metadata service from pods."""
+        body = self.managed(cluster)
+        profile = (body or {}).get("properties", {}).get("networkProfile") or {}
+        return profile.get("podLinkLocalAccess") == "None"
+
+    def _managed(self, cluster: str) -> Json | None:
+        """The AKS cluster of a pools file; None where there is none, or Azure does not show it."""
+        config = self._clusters.get(cluster)
+        pools = config.pools if config is not None else ()
+        scope = next((pool.azure for pool in pools if pool.azure is not None and pool.azure.aks_cluster), None)
+        if scope is None:
+            return None
+        try:
+            return found(self._arm, _cluster_path(scope), CONTAINER_API, f"AKS cluster {scope.aks_cluster}")
+        except OutsideError:
+            return None  # the pools of it are asked for as well, and tell the reason
+
+    def _parts(self) -> Iterator[tuple[str, Callable[[], Iterator[Finding]]]]:
+        installation = self._target.installation
+        if installation is not None:
+            yield "topic", self._topics
+        yield "pool", self._pools_there
+        yield "size", self._sizes
+        yield "quota", self._quotas
+        if installation is not None and installation.principal:
+            yield "rights", self._rights
+
+    def _reach(self) -> None:
+        """One reading that every installation must allow."""
+        installation = self._target.installation
+        if installation is not None:
+            self._arm.get(installation.app_id, "2023-12-01", "the app")
+        elif self._pools:
+            _read_pool(self._arm, self._pools[0])
+
+    def _topics(self) -> Iterator[Finding]:
+        installation = self._target.installation
+        assert installation is not None  # noqa: S101 - for the type checker; `_parts` asked
+        for cluster in self._clusters or installation.topics:
+            topic = installation.topics.get(cluster)
+            if topic is None:
+                remedy = "name the cluster in `clusters` of the stage base, and apply it"
+                yield Check("topic", cluster).failed("the installation has no topic for this cluster", remedy)
+                continue
+            body = found(self._arm, topic, EVENT_GRID_API, f"topic of {cluster}")
+            yield judging_topic.judge_topic(cluster, body, keys_expected=self._target.stand_ins)
+            if body is not None:
+                path = f"{topic}/providers/Microsoft.EventGrid/eventSubscriptions"
+                there = self._arm.list(path, EVENT_GRID_API, f"subscriptions of the topic of {cluster}")
+                yield judging_topic.judge_subscription(
+                    cluster, there, installation.app_id, self._target.app_url or installation.app_url
+                )
+
+    def _pools_there(self) -> Iterator[Finding]:
+        for pool in self._pools:
+            if pool.kind is PoolKind.VM:
+                continue
+            body = _read_pool(self._arm, pool)
+            if body is not None:
+                self._bodies[pool.cluster, pool.name] = body
+            yield from judging_pools.judge(pool, body)
+
+    def _sizes(self) -> Iterator[Finding]:
+        for scope, pools in _by_region(self._pools).items():
+            subscription, location = scope
+            path = f"/subscriptions/{subscription}/providers/Microsoft.Compute/skus"
+            query = {"$filter": f"location eq '{location}'"}
+            listed = self._arm.list(path, SKUS_API, f"sizes in {location}", **query)
+            offers = {
+                str(each["name"]).lower(): each for each in listed if each.get("resourceType") == "virtualMachines"
+            }
+            for pool in pools:
+                yield from judging_sizes.judge(pool, offers) if pool.sku else ()
+
+    def _quotas(self) -> Iterator[Finding]:
+        for scope, pools in _by_region(self._pools).items():
+            subscription, location = scope
+            path = f"/subscriptions/{subscription}/providers/Microsoft.Compute/locations/{location}/usages"
+            yield from judging_sizes.judge_quota(pools, self._arm.list(path, COMPUTE_API, f"quotas in {location}"))
+
+    def _rights(self) -> Iterator[Finding]:
+        roles = read_roles()
+        if not roles:
+            remedy = "run the command from a checkout of the project, where infra/roles says what is needed"
+            yield Check("rights").skipped("the roles of the project are not at hand", remedy)
+            return
+        needs = list(self._needs({name: tuple(role.actions) for name, role in roles.items()}))
+        subscriptions = {need.scope.split("/")[2] for need in needs}
+        permissions = [each for subscription in sorted(subscriptions) for each in self._permissions(subscription)]
+        yield from judging_rights.judge(needs, permissions, roles)
+
+    def _permissions(self, subscription: str) -> tuple[judging_rights.Permission, ...]:
+        installation = self._target.installation
+        assert installation is not None  # noqa: S101 - for the type checker; `_parts` asked
+        path = f"/subscriptions/{subscription}/providers/Microsoft.Authorization/roleAssignments"
+        query = {"$filter": f"assignedTo('{installation.principal}')"}
+        assigned = self._arm.list(path, AUTHORIZATION_API, "role assignments of the app's identity", **query)
+        ids = {str(each["properties"]["roleDefinitionId"]) for each in assigned}
+        definitions = {
+            each: self._arm.get(each, AUTHORIZATION_API, "a role of the app's identity") for each in sorted(ids)
+        }
+        return judging_rights.permissions_of(assigned, definitions)
+
+    def _needs(self, actions: Mapping[str, tuple[str, ...]]) -> Iterator[Need]:
+        """What the pools need, each role at each scope once."""
+        whose: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
+        for pool in self._pools:
+            for file, scope, wanted in self._wanted(pool, actions):
+                whose[file, scope, wanted].append(pool.name)
+        yield from (Need(file, scope, wanted, tuple(names)) for (file, scope, wanted), names in whose.items())
+
+    def _wanted(self, pool: Pool, actions: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+        scope = pool.azure
+        assert scope is not None  # noqa: S101 - for the type checker; `__init__` asked
+        yield BY_KIND[pool.kind], _group(scope), actions[BY_KIND[pool.kind]]
+        if pool.kind is not PoolKind.AKS:
+            yield QUOTA, f"/subscriptions/{scope.subscription}", actions[QUOTA]
+        body = self.managed(pool.cluster) if pool.kind is PoolKind.AKS else None
+        if nodes := (body or {}).get("properties", {}).get("nodeResourceGroup"):
+            yield MACHINES, f"/subscriptions/{scope.subscription}/resourceGroups/{nodes}", actions[MACHINES]
+        for demand in linked(self._bodies.get((pool.cluster, pool.name), {})):
+            yield LINKED, demand.scope, (demand.action,)
+
+
+def _guarded(check: Check, part: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    """What one part may not see is no reason to leave the others out."""
+    try:
+        yield from part()
+    except Refused as error:
+        remedy = "ask somebody who may see it, or give --installation and --pools for what you may"
+        yield check.skipped(f"you may not look: {error.message}", remedy)
+    except OutsideError as error:
+        yield check.failed(error.message, "see the message, and ask again in some minutes")
+
+
+def _read_pool(arm: Arm, pool: Pool) -> Json | None:
+    scope = pool.azure
+    assert scope is not None  # noqa: S101 - for the type checker
+    if pool.kind is PoolKind.AKS:
+        path = f"{_cluster_path(scope)}/agentPools/{pool.resource}"
+        return found(arm, path, CONTAINER_API, f"agent pool {pool.resource}")
+    if pool.kind is PoolKind.VM:
+        path = f"{_group(scope)}/providers/Microsoft.Compute/virtualMachines"
+        return {"value": arm.list(path, COMPUTE_API, f"VMs of {scope.resource_group}")}
+    path = f"{_group(scope)}/providers/Microsoft.Compute/virtualMachineScaleSets/{pool.resource}"
+    return found(arm, path, COMPUTE_API, f"scale set {pool.resource}")
+
+
+def _group(scope: AzureScope) -> str:
+    return f"/subscriptions/{scope.subscription}/resourceGroups/{scope.resource_group}"
+
+
+def _cluster_path(scope: AzureScope) -> str:
+    return f"{_group(scope)}/providers/Microsoft.ContainerService/managedClusters/{scope.aks_cluster}"
+
+
+def _by_region(pools: Iterable[Pool]) -> dict[tuple[str, str], list[Pool]]:
+    regions: dict[tuple[str, str], list[Pool]] = defaultdict(list)
+    for pool in pools:
+        if pool.azure is not None:
+            regions[pool.azure.subscription, pool.azure.location].append(pool)
+    return regions
