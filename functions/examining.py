@@ -100,13 +100,19 @@ def told(error: OutsideError) -> Json:
 
 def _api_server(world: World, cluster: str) -> tuple[Json, list[Json]]:
     """Whether it answers this app at all, and what the app may do there by its own word."""
-    rights: list[Json] = []
+    from shared.adapters.reaching import TROUBLE, UNUSABLE, reach  # noqa: PLC0415 - no cold start needs its client
+
     try:
         api = world.api(cluster)
-        rights = [{**asdict(right), **_review(api, right)} for right in NEEDED]
     except OutsideError as error:
-        return told(error), []
-    return {"ok": True}, rights
+        return {"obstacle": UNUSABLE, "reason": error.message}, []
+    reached = reach(api)
+    if reached.obstacle:
+        return {"obstacle": reached.obstacle, "reason": reached.reason}, []
+    try:
+        return {"obstacle": "", "reason": ""}, [{**asdict(right), **_review(api, right)} for right in NEEDED]
+    except OutsideError as error:
+        return {"obstacle": TROUBLE, "reason": error.message}, []
 
 
 def _review(api: ClusterApi, right: ClusterRight) -> Json:

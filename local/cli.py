@@ -27,7 +27,10 @@ COMMANDS = {
     "status": ("local.cli_status", "what a running Function App knows, does and will not do, and why"),
     "explain": ("local.cli_explain", "why a pod waits or goes where it goes, why a node stays or leaves"),
     "history": ("local.cli_history", "what was done to a node or a pod, also a deleted one: when, why, by which rule"),
-    "doctor": ("local.cli_doctor", "what stands between a pools file and nodes, before and after rollout; its remedies"),
+    "doctor": (
+        "local.cli_doctor",
+        "what stands between a pools file and nodes, before and after rollout; its remedies",
+    ),
     "pause": ("local.cli_pause", "hands off a cluster or a pool; what was begun reaches a safe state"),
     "resume": ("local.cli_resume", "ends a pause, and has a look at once"),
 }

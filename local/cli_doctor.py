@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -113,25 +112,25 @@ def _say(line: str) -> None:
 
 
 def _target(arguments: argparse.Namespace) -> Target:
-    given = {
-        "config": read_pools(arguments.pools, to_act=False)[1] if arguments.pools else None,
-        "cluster": arguments.cluster or "",
-    }
+    """Where to look; what is given beside a place comes on top of what the place says."""
+    found = _place(arguments)
     if arguments.kubeconfig:
-        given |= {"kubeconfig": arguments.kubeconfig, "context": arguments.context or ""}
+        found = replace(found, kubeconfig=arguments.kubeconfig, context=arguments.context or "")
+    config = read_pools(arguments.pools, to_act=False)[1] if arguments.pools else None
+    return replace(found, config=config, cluster=arguments.cluster or "")
+
+
+def _place(arguments: argparse.Namespace) -> Target:
     if arguments.installation:
         made = _installation(arguments.installation)
-        return Target(installation=made, app_url=made.app_url, **given)
+        return Target(installation=made, app_url=made.app_url)
     if arguments.url:
-        return Target(app_url=app_address(arguments.url), **given)
+        return Target(app_url=app_address(arguments.url))
     if arguments.out is None and (arguments.pools or arguments.kubeconfig):
-        return Target(**given)
-    return _embedded(arguments.out or Path("out"), given)
-
-
-def _embedded(out: Path, given: dict[str, Any]) -> Target:
+        return Target()
+    out = arguments.out or Path("out")
     try:
-        return replace(embedded(out), **given)
+        return embedded(out)
     except (OSError, ValueError) as error:
         remedy = "start one with: sluice run --keep, or give --installation, --url or --pools"
         raise UserError(f"no embedded system runs in {out}: {remedy}", UNREACHABLE) from error

@@ -148,6 +148,8 @@ class _Connection(BaseHTTPRequestHandler):
 
     def _send(self, response: Response) -> None:
         self.send_response_only(response.status)
+        if "date" not in response.headers:
+            self.send_header("date", self.date_time_string())
         for name, value in response.headers.items():
             if name.lower() not in ("content-length", "transfer-encoding"):
                 self.send_header(name, value)

@@ -1,4 +1,4 @@
-"""The custom roles of the app, as `infra/roles` says them: one file per role, which Terraform and Bicep read as well."""
+"""The custom roles of the app, as `infra/roles` has them: one file per role, which Terraform and Bicep read, too."""
 
 from __future__ import annotations
 

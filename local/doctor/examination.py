@@ -30,9 +30,10 @@ class Keys:
 
 def examine(target: Target, arm: Arm | None, clocks: Clocks, keys: Keys) -> Iterator[Finding]:
     """All findings, as they are made. `arm` None: nobody asks Azure."""
-    said: Json = yield from ask_app(target, clocks, keys.function)
-    if target.app_url:
+    answer = yield from ask_app(target, clocks, keys.function)
+    if answer is not None:
         yield shaken(target, arm, keys.webhook)
+    said = answer or {}
     yield from judge_clusters(said)
     configs = _configs(target, said)
     azure = AzurePart(arm, target, configs) if arm is not None else None

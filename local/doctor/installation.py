@@ -21,8 +21,8 @@ class NotOutputs(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """`app_url` without trailing slash; `principal` is the object id of the app's identity; `topics` are resource ids by
-    cluster. Empty where the outputs do not say."""
+    """`app_url` without trailing slash; `principal` is the object id of the app's identity; `topics` are resource ids,
+    by cluster. Empty where the outputs do not say."""
 
     app_id: str
     app_url: str

@@ -5,7 +5,7 @@ What ARM does not show (taints and labels that a kubelet is started with) is jud
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from local.doctor.findings import Check, Finding

@@ -69,8 +69,8 @@ def judge(needs: Sequence[Need], permissions: Sequence[Permission], roles: Mappi
         name = roles[need.file].name if need.file in roles else need.file
         yield check.failed(
             f"the app lacks {shown}, which {_named(need.whose)} needs",
-            f"assign it the role '{name}' on {need.scope}: name that in pool_groups or linked_scopes of the cluster, and"
-            " apply the stage base; rights take up to ten minutes to hold",
+            f"assign it the role '{name}' on {need.scope}: name that in pool_groups or linked_scopes of the cluster,"
+            " and apply the stage base; rights take up to ten minutes to hold",
             Cause.RIGHTS,
         )
 

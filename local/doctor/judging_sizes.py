@@ -32,19 +32,14 @@ def judge_quota(pools: Sequence[Pool], usages: Iterable[Json]) -> Iterator[Findi
     """Whether every pool could reach its maximum. A warning: plans keep to what the quota leaves."""
     limits = {str(usage["name"]["value"]).lower(): int(usage["limit"]) for usage in usages}
     for pool in pools:
-        tight = [
-            name
-            for name in pool.quotas
-            if limits.get(name.lower(), pool.maximum * pool.cores) < pool.maximum * pool.cores
-        ]
-        check = Check("quota", pool.name)
+        check, cores = Check("quota", pool.name), pool.maximum * pool.cores
+        tight = [name for name in pool.quotas if limits.get(name.lower(), cores) < cores]
         if not tight:
             yield check.ok(f"max {pool.maximum} is within the quotas")
             continue
-        name = tight[0]
-        told = f"limits: max {pool.maximum} takes {pool.maximum * pool.cores} cores, the quota {name} is {limits[name.lower()]}"
+        told = f"limits: max {pool.maximum} takes {cores} cores, the quota {tight[0]} is {limits[tight[0].lower()]}"
         yield check.warning(
-            told, "ask for more (az quota, or the portal's Quotas), or lower max: plans stop at the quota"
+            told, "ask for more (az quota, or the portal's Quotas), or lower max: plans keep to the quota"
         )
 
 

@@ -23,12 +23,12 @@ _SECONDS = 225.0  # the app tries everything in turn, and Azure gives a request 
 _KEY = f"put a key of the function doctor, or the app's host key, into {KEY_VARIABLE}"
 
 
-def ask_app(target: Target, clocks: Clocks, key: str) -> Generator[Finding, None, Json]:
-    """Returns what the app says of each cluster; nothing when it does not answer, or there is none yet."""
+def ask_app(target: Target, clocks: Clocks, key: str) -> Generator[Finding, None, Json | None]:
+    """Returns what the app says of each cluster; nothing when it says something else, None when nobody answers."""
     if not target.app_url:
         remedy = "give --installation, or --url, once the stage base was applied"
         yield Check("app").skipped("no app is named: what it can reach and may do is not known", remedy)
-        return {}
+        return None
     check = Check("app", target.app_url)
     query = f"?cluster={target.cluster}" if target.cluster else ""
     headers = {"x-functions-key": key} if key else {}
@@ -37,7 +37,7 @@ def ask_app(target: Target, clocks: Clocks, key: str) -> Generator[Finding, None
     except Unanswered as error:
         remedy = "check the app's address, and that it is started (az functionapp start)"
         yield check.failed(f"nothing answers ({error})", remedy, Cause.UNREACHABLE)
-        return {}
+        return None
     document = _document(answer)
     if document is None:
         yield _refused(check, answer)

@@ -25,8 +25,7 @@ def judge_said(said: Mapping[str, Json], azure: AzurePart | None) -> Iterator[Fi
         yield from judging_app.judge_azure(cluster, word["azure"])
         if word["api_server"]:
             managed = azure.managed(cluster) if azure is not None else None
-            way = judging_reach.way_of(managed, str(word["api_server"].get("server", "")))
-            yield judging_reach.judge(cluster, word["api_server"], way)
+            yield judging_reach.judge(cluster, word["api_server"], judging_reach.way_of(managed))
         if word["rights"]:
             yield from judging_app.judge_cluster_rights(cluster, word["rights"])
 

@@ -6,6 +6,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
+from email.message import Message
 from http.client import HTTPException
 from urllib.parse import urlencode
 
@@ -44,5 +45,5 @@ def shake_hands(base: str, function: str, key: str) -> Answer:
     return fetch("OPTIONS", f"{base}/runtime/webhooks/EventGrid?{query}", {"webhook-request-origin": ORIGIN})
 
 
-def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
+def _lowered(headers: Message[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}

@@ -1,9 +1,10 @@
-"""What the stages `base` and `wire` would have made for an embedded system, shown by the ARM stand-in for `sluice doctor`:
-the app, its topic and subscription as they are there, and the app's rights as `infra/roles` says them."""
+"""What the stages `base` and `wire` would have made for an embedded system, shown by the ARM stand-in to
+`sluice doctor`: the app, its topic and subscription as they are, and the app's rights as `infra/roles` has them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from local.arm.pools import DEFAULT_SCOPE
@@ -47,7 +48,7 @@ class ShownInstallation:
         for each in subscriptions:
             documents.show(f"{each}/providers/Microsoft.Authorization/roleAssignments", self.assignments)
             for name, role in self._roles.items():
-                documents.show(_definition(each, name), lambda role=role: _definition_json(role))
+                documents.show(_definition(each, name), partial(_definition_json, role))
 
     def topic(self) -> Json:
         """The topic as it is; its keys are the exporter's identity here."""

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 NAMES = {
     "eventGridTrigger": {"ingest"},
     "timerTrigger": {"maintenance"},
-    "httpTrigger": {"status", "pause", "resume", "history", "explain"},
+    "httpTrigger": {"status", "pause", "resume", "history", "explain", "doctor"},
     "entityTrigger": {"cluster", "request_budget"},
 }
 ORCHESTRATIONS = {
