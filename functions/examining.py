@@ -103,7 +103,7 @@ def _api_server(world: World, cluster: str) -> tuple[Json, list[Json]]:
     from shared.adapters.reaching import TROUBLE, UNUSABLE, reach  # noqa: PLC0415 - no cold start needs its client
 
     try:
-        api = world.api(cluster)
+        api = world.services.cluster(cluster)  # past who notes refusals: to be asked is no reason to write
     except OutsideError as error:
         return {"obstacle": UNUSABLE, "reason": error.message}, []
     reached = reach(api)

@@ -30,7 +30,7 @@ class Keys:
 
 def examine(target: Target, arm: Arm | None, clocks: Clocks, keys: Keys) -> Iterator[Finding]:
     """All findings, as they are made. `arm` None: nobody asks Azure."""
-    answer = yield from ask_app(target, clocks, keys.function)
+    answer = yield from ask_app(target, arm, clocks, keys.function)
     if answer is not None:
         yield shaken(target, arm, keys.webhook)
     said = answer or {}

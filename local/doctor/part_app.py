@@ -12,7 +12,7 @@ from local.cli_app import KEY_VARIABLE
 from local.doctor import judging_app, judging_handshake, judging_versions
 from local.doctor.clocks import Clocks
 from local.doctor.findings import Cause, Check, Finding
-from local.doctor.probing_azure import Arm, webhook_key
+from local.doctor.probing_azure import Arm, function_key, webhook_key
 from local.doctor.probing_web import Answer, Unanswered, fetch, shake_hands
 from local.doctor.target import Target
 from shared.version import VERSION
@@ -23,7 +23,7 @@ _SECONDS = 225.0  # the app tries everything in turn, and Azure gives a request 
 _KEY = f"put a key of the function doctor, or the app's host key, into {KEY_VARIABLE}"
 
 
-def ask_app(target: Target, clocks: Clocks, key: str) -> Generator[Finding, None, Json | None]:
+def ask_app(target: Target, arm: Arm | None, clocks: Clocks, key: str) -> Generator[Finding, None, Json | None]:
     """Returns what the app says of each cluster; nothing when it says something else, None when nobody answers."""
     if not target.app_url:
         remedy = "give --installation, or --url, once the stage base was applied"
@@ -31,9 +31,11 @@ def ask_app(target: Target, clocks: Clocks, key: str) -> Generator[Finding, None
         return None
     check = Check("app", target.app_url)
     query = f"?cluster={target.cluster}" if target.cluster else ""
-    headers = {"x-functions-key": key} if key else {}
+    url = f"{target.app_url}/api/doctor{query}"
     try:
-        answer = fetch("GET", f"{target.app_url}/api/doctor{query}", headers, seconds=_SECONDS)
+        answer = fetch("GET", url, _headers(key), seconds=_SECONDS)
+        if answer.status == 401 and not key and arm is not None and target.installation is not None:
+            answer = fetch("GET", url, _headers(function_key(arm, target.installation.app_id)), seconds=_SECONDS)
     except Unanswered as error:
         remedy = "check the app's address, and that it is started (az functionapp start)"
         yield check.failed(f"nothing answers ({error})", remedy, Cause.UNREACHABLE)
@@ -67,6 +69,10 @@ def shaken(target: Target, arm: Arm | None, key: str) -> Finding:
     except Unanswered as error:
         return judging_handshake.unanswered(INGEST, target.app_url, str(error))
     return judging_handshake.judge(INGEST, answer.status, answer.headers)
+
+
+def _headers(key: str) -> dict[str, str]:
+    return {"x-functions-key": key} if key else {}
 
 
 def _document(answer: Answer) -> Json | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from local.arm.rights import linked
 from local.doctor import judging_pools, judging_rights, judging_sizes, judging_topic
 from local.doctor.findings import Cause, Check, Finding
 from local.doctor.judging_rights import Need
@@ -20,7 +21,7 @@ from local.doctor.probing_azure import (
     found,
 )
 from local.doctor.target import Target
-from local.roles import BY_KIND, MACHINES, QUOTA, read_roles
+from local.roles import BY_KIND, LINKED, MACHINES, QUOTA, read_roles
 from shared.adapters.errors import OutsideError, Refused, Unreachable
 from shared.model import AzureScope, Config, Pool, PoolKind
 
@@ -178,6 +179,8 @@ class AzurePart:
         body = self.managed(pool.cluster) if pool.kind is PoolKind.AKS else None
         if nodes := (body or {}).get("properties", {}).get("nodeResourceGroup"):
             yield MACHINES, f"/subscriptions/{scope.subscription}/resourceGroups/{nodes}", actions[MACHINES]
+        for demand in dict.fromkeys(linked(self._bodies.get((pool.cluster, pool.name), {}))):
+            yield LINKED, demand.scope, (demand.action,)
 
 
 def _guarded(check: Check, part: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:

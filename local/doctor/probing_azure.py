@@ -101,10 +101,19 @@ def found(arm: Arm, path: str, version: str, doing: str) -> Json | None:
 
 
 def webhook_key(arm: Arm, app_id: str) -> str:
-    """The app's system key for Event Grid; "" while there is none (a host that starts answers in many ways) and where
-    who asks may not see it: then the app itself says that a key is missing."""
+    """The app's system key for Event Grid; "" as in `_keys`."""
+    return str((_keys(arm, app_id).get("systemKeys") or {}).get("eventgrid_extension") or "")
+
+
+def function_key(arm: Arm, app_id: str) -> str:
+    """The key that opens all of the app's functions, as far as they take keys; "" as in `_keys`."""
+    return str((_keys(arm, app_id).get("functionKeys") or {}).get("default") or "")
+
+
+def _keys(arm: Arm, app_id: str) -> Json:
+    """None while the host starts, which answers in many ways, and where who asks may not see them: then the app itself
+    says that a key is missing."""
     try:
-        keys = arm.post(f"{app_id}/host/default/listKeys", WEB_API, "keys of the app's host")
+        return arm.post(f"{app_id}/host/default/listKeys", WEB_API, "keys of the app's host")
     except OutsideError:
-        return ""
-    return str((keys.get("systemKeys") or {}).get("eventgrid_extension") or "")
+        return {}

@@ -69,6 +69,13 @@ def no_scale_set(clinic: Clinic) -> Iterator[None]:
     sets["spot"] = found
 
 
+def linked(clinic: Clinic) -> AbstractContextManager[None]:
+    address = {"properties": {"subnet": {"id": "/subscriptions/x/net/subnets/a"}}}
+    network = {"networkInterfaceConfigurations": [{"properties": {"ipConfigurations": [address]}}]}
+    clinic.stand.arm.documents.show("/subscriptions/x/providers/Microsoft.Authorization/roleAssignments", list)
+    return scale_set(clinic, profile={"priority": "Spot", "networkProfile": network})
+
+
 @contextmanager
 def no_size(clinic: Clinic) -> Iterator[None]:
     known = clinic.stand.arm.cloud.skus._known
@@ -108,6 +115,7 @@ FAULTS: dict[str, tuple[Fault, str, str, int]] = {
     "no topic": (lambda c: c.without_document(c.outside.installation.topic_id), "topic", "apply the stage base", 5),
     "no subscription": (unsubscribed, "subscription", "apply the stage wire", 5),
     "no role": (lambda c: without_grant(c, "scale-sets"), "rights", "assign it the role 'Sluice scale sets'", 4),
+    "no right to a subnet": (linked, "rights", "'Sluice linked resources' on /subscriptions/x/net/subnets/a", 4),
     "no scale set": (no_scale_set, "pool", "make the scale set", 5),
     "another size": (lambda c: scale_set(c, sku="Standard_D8s_v5"), "pool", "set sku in the pools file", 5),
     "another zone": (lambda c: scale_set(c, zones=["2"]), "pool", "set zones in the pools file", 5),
