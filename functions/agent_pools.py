@@ -175,7 +175,7 @@ def read_agent_pool(world: World, order: Json) -> Json:
 
 
 def refusal_of(pool: Pool, found: ScaleSet) -> Json:
-    """Why an agent pool just read takes no write, or nothing."""
+    """Why an agent pool or scale set just read takes no write, or nothing."""
     if found.unfit:
         return no(REJECTED, found.unfit, code=POOL_UNFIT)
     if found.busy:

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from functions import nodes, trail
 from functions.deletion import refuse_doomed_disks
 from functions.outcomes import Busy, Json, tell
-from functions.rechecks import instance_of, refuse_lost, shrinking
+from functions.rechecks import instance_of, refuse_lost, refuse_unfit, shrinking
 from functions.world import World, budget_key, may_retire
 from shared.adapters.protocols import ClusterApi
 from shared.model import Config, Pool
@@ -70,6 +70,7 @@ def order_of(config: Config, pool: Pool, node: Json, op: str, number: int) -> Js
 def cordon_dead(world: World, order: Json) -> Json:
     """Check that the node still is dead, and cordon it: the same answer as of `cordon_node`."""
     pool = shrinking(world, order)
+    refuse_unfit(world, pool)
     api = world.api(order["cluster"])
     config = world.config(order["cluster"])
     ours, _ = api.list("/api/v1/nodes")

@@ -11,14 +11,14 @@ from functions import quotas, trail
 from functions.deletion import begin_deletion, report_kept
 from functions.durable import Registry
 from functions.nodes import holder_of, is_cordoned, is_ready, provider_id
-from functions.outcomes import LATER, Json, no, tell
+from functions.outcomes import LATER, REJECTED, Json, no, tell
 from functions.world import World, may_grow
 from shared.adapters.errors import CapacityMissing, OutsideError
 from shared.adapters.protocols import Instance, ScaleSet
 from shared.model import PlacementGroups, Pool, PoolKind, Priority
 from shared.names import CLUSTER_TAG, OPERATION_TAG, POOL_TAG
 from shared.provider_id import parse
-from shared.state.failures import FULL, GROUP_FULL, MISSING, SAGA_LOST, failure_memory, is_zonal, quota_text
+from shared.state.failures import FULL, GROUP_FULL, MISSING, POOL_UNFIT, SAGA_LOST, failure_memory, is_zonal, quota_text
 from shared.state.ledger import NOT_ASKED, failure_entry, moment
 
 CLOCK_SKEW = timedelta(seconds=5)  # between Azure's creation times and ours
@@ -45,6 +45,8 @@ def read_pool(world: World, order: Json) -> Json:
         return no(LATER, "Azure wants to be left alone just now")
     compute = world.compute_of(pool)
     scale_set = compute.scale_set(pool)
+    if scale_set.unfit:
+        return no(REJECTED, scale_set.unfit, code=POOL_UNFIT)
     instances = compute.instances(pool)
     standing = sum(each.provisioning_state != GOING for each in instances)
     busy = is_busy(scale_set, instances)
@@ -74,7 +76,7 @@ def lower_capacity(world: World, order: Json) -> Json:
     scale_set = compute.scale_set(pool)
     instances = compute.instances(pool)
     live = len(instances)
-    if scale_set.capacity <= live:
+    if scale_set.capacity <= live or scale_set.unfit:
         return {"token": ""}
     if is_busy(scale_set, instances):  # the missing ones may be on their way, to an administrator perhaps
         return {"token": "", "busy": True}

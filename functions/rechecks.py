@@ -7,7 +7,7 @@ from functions.outcomes import Busy, Json
 from functions.world import World, may_retire
 from shared.adapters.errors import NotFound
 from shared.adapters.protocols import ClusterApi, Instance
-from shared.model import Pool
+from shared.model import Pool, PoolKind
 from shared.provider_id import parse
 from shared.state.ledger import RECALL_REASON
 
@@ -20,6 +20,12 @@ def shrinking(world: World, order: Json) -> Pool:
     if not may_retire(pool):
         raise Busy("mode", f"pool {pool.name} is in mode {pool.mode.value}: no node is taken away")
     return pool
+
+
+def refuse_unfit(world: World, pool: Pool) -> None:
+    """The pool is nobody else's to scale; raises Busy when it is."""
+    if pool.kind is not PoolKind.VM and (unfit := world.compute_of(pool).scale_set(pool).unfit):
+        raise Busy("unfit", unfit)
 
 
 def refuse_busy(

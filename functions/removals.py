@@ -33,7 +33,7 @@ def delete_node_vms(world: World, order: Json) -> Json:
     """
     pool = shrinking(world, order)
     compute = world.compute_of(pool)
-    if pool.kind is PoolKind.AKS and (closed := refusal_of(pool, compute.scale_set(pool))):
+    if pool.kind is not PoolKind.VM and (closed := refusal_of(pool, compute.scale_set(pool))):
         why = {"reason": closed["reason"], "retry_after": None, "code": ""}
         return {"deleting": [], "kept": {}, "refused": closed["kind"], "asked": False, **why}
     recheck = _Recheck(world, pool, compute.instances(pool))

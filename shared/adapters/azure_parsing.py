@@ -17,6 +17,9 @@ from shared.names import CLUSTER_TAG, OPERATION_TAG, POOL_TAG
 
 NETWORK_API = "2024-05-01"
 _GROUP = re.compile(r"(/resourceGroups/)([^/]+)(/)", re.IGNORECASE)
+_AKS_TAGS = "aks-managed-"
+_CA_ENABLED, _CA_NAME = "cluster-autoscaler-enabled", "cluster-autoscaler-name"
+_CA_TEMPLATE = "k8s.io_cluster-autoscaler_"
 _CSI_TAG = "kubernetes.io-created-for"  # the disk CSI driver tags its volumes kubernetes.io-created-for-{pv,pvc}-*
 
 
@@ -31,7 +34,32 @@ def scale_set_of(body: Json) -> ScaleSet:
         provisioning_state=str(properties.get("provisioningState", "")),
         single_group=properties.get("singlePlacementGroup") is True,
         overprovisions=properties.get("overprovision") is True,
+        unfit=_claimed_by_others(str(body["name"]), body.get("tags") or {}),
     )
+
+
+def _claimed_by_others(name: str, tags: Mapping[str, str]) -> str:
+    """Whose the scale set is, if its tags say that somebody else scales it, and what to do about it.
+
+    cluster-autoscaler's discovery asks for tags of the user's choice (its guide's: cluster-autoscaler-enabled and
+    cluster-autoscaler-name), and takes the bounds from `min` and `max` beside them. Its node-template tags alone say
+    nothing: they may stay when it goes. One that was told the scale set by name (--nodes) leaves no trace here.
+    """
+    known = {key.lower(): str(value).strip().lower() for key, value in tags.items()}
+    if any(key.startswith(_AKS_TAGS) for key in known):
+        return (
+            f"scale set {name} belongs to an AKS agent pool (its tags aks-managed-*), and AKS would undo what is "
+            "written to it: declare the pool as kind aks, or take it out of the pools file"
+        )
+    switch = known.get(_CA_ENABLED)
+    bounded = known.get("min", "").isdecimal() and known.get("max", "").isdecimal()
+    named = bounded and any(key.startswith(_CA_TEMPLATE) or key == _CA_NAME for key in known)
+    if switch != "false" and (switch is not None or named):
+        return (
+            f"scale set {name} is tagged for cluster-autoscaler, and two scalers would undo each other: take it from "
+            f"that one and set the tag {_CA_ENABLED}=false, or set the pool's mode to observe"
+        )
+    return ""
 
 
 def instance_of(body: Json) -> Instance:

@@ -42,6 +42,7 @@ from shared.reading.gang_members import gang_name, role_name, title
 from shared.rules.matching import Matcher
 from shared.rules.predicates import Ground, waiting_claim
 from shared.rules.tallies import Place
+from shared.state.failures import POOL_UNFIT
 
 _NOBODY = -(2**31)  # no priority is lower
 Taken = Mapping[str, Mapping[PodShape, int]]
@@ -73,7 +74,9 @@ def plan(
     if not candidates:
         return Going()
     keeper = Keeper(snapshot, config, ledger, now, taken, added)
-    kept = {node.name: why for node, pool in candidates if (why := _held(node, pool, config, ledger, taken, keeper))}
+    kept = {
+        node.name: why for node, pool in candidates if (why := _held(node, pool, config, ledger, taken, keeper, now))
+    }
     open_ones = [(node, pool) for node, pool in candidates if node.name not in kept]
     if not open_ones:
         return Going(kept=kept)
@@ -114,16 +117,14 @@ def _candidates(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetim
     ]
 
 
-def _held(node: NodeView, pool: Pool, config: Config, ledger: Ledger, taken: Taken, keeper: Keeper) -> str:
+def _held(
+    node: NodeView, pool: Pool, config: Config, ledger: Ledger, taken: Taken, keeper: Keeper, now: datetime
+) -> str:
     """What keeps a node by itself, whatever the others do."""
     if node.unschedulable and names.RETIRE_OPERATION_ANNOTATION not in node.annotations:
         return "cordoned by an administrator"
-    for key, value in _OPT_OUTS:
-        if node.annotations.get(key) == value:
-            return f"annotation {key}={value}"
-    mode = _mode(pool, config)
-    if mode not in _SHRINKING:
-        return f"mode is {mode.value}"
+    if closed := _opted_out(node) or _shut(pool, config, ledger, now):
+        return closed
     if node.name in taken:
         return "pending pods are planned onto it"
     blocked = next((bound for bound in node.bound if bound.movability is Movability.BLOCKS), None)
@@ -131,6 +132,20 @@ def _held(node: NodeView, pool: Pool, config: Config, ledger: Ledger, taken: Tak
         return f"{blocked.pods[0]}: {blocked.blocked_by}" if blocked.pods else blocked.blocked_by
     stayed = ledger.cooling.get(node.name)
     return f"stayed a short while ago: {stayed}" if stayed else keeper.reserved.get(node.name, "")
+
+
+def _opted_out(node: NodeView) -> str:
+    opt_outs = (f"{key}={value}" for key, value in _OPT_OUTS if node.annotations.get(key) == value)
+    return next((f"annotation {opt_out}" for opt_out in opt_outs), "")
+
+
+def _shut(pool: Pool, config: Config, ledger: Ledger, now: datetime) -> str:
+    """Why no node of the pool is taken away: its mode, or somebody else who scales it."""
+    mode = _mode(pool, config)
+    if mode not in _SHRINKING:
+        return f"mode is {mode.value}"
+    found = (each for each in ledger.failures if each.code == POOL_UNFIT and each.pool == pool.name)
+    return next((f"{POOL_UNFIT}: {each.detail}" for each in found if each.until > now), "")
 
 
 def _mode(pool: Pool, config: Config) -> Mode:

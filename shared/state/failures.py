@@ -31,7 +31,7 @@ MISSING = "InstancesMissing"  # Azure named no error, and delivered less than wa
 FULL = "PoolIsFull"  # at its maximum when it came to writing
 GROUP_FULL = "PlacementGroupFull"
 POOL_BUSY = "AgentPoolBusy"  # AKS was at work on it for longer than pods should wait
-POOL_UNFIT = "AgentPoolUnfit"  # as it is, it must not be written to
+POOL_UNFIT = "PoolUnfit"  # as it is, it must not be written to
 SAGA_LOST = "SagaLost"  # nobody carries the growth on; what there is of it is counted, and the rest planned anew
 
 

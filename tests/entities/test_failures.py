@@ -116,7 +116,7 @@ TABLE = [
     *(
         (code, "", POOL, minutes, minutes)
         for minutes, codes in {
-            11: "AgentPoolUnfit",
+            11: "PoolUnfit",
             BRIEF: (
                 "AgentPoolBusy "
                 "NetworkingInternalOperationError InternalOperationError InternalExecutionError InternalServerError "

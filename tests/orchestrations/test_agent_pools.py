@@ -215,11 +215,11 @@ def test_a_pool_with_an_autoscaler_of_its_own_is_refused_with_the_remedy() -> No
     scene.say(seconds=120)
     assert scene.machines()["spot"] == 0
     (refusal,) = scene.status()["clusters"]["training"]["failures"]
-    assert refusal["code"] == "AgentPoolUnfit"
+    assert refusal["code"] == "PoolUnfit"
     assert "enableAutoScaling" in refusal["detail"]
     scene.say(seconds=10)
-    reasons = Counter(reason.split(";")[0][:29] for reason in scene_reasons(scene))
-    assert reasons == {"RecentFailure: AgentPoolUnfit": 1}
+    reasons = Counter(reason.split(";")[0][:24] for reason in scene_reasons(scene))
+    assert reasons == {"RecentFailure: PoolUnfit": 1}
 
 
 def scene_reasons(scene: Stage) -> list[str]:
@@ -232,7 +232,7 @@ def test_the_sweep_finds_an_unfit_pool_before_anybody_needs_it() -> None:
     pool = scene.stand.arm.cloud.estate.group("00000000-0000-0000-0000-000000000001", "nodes").clusters["prod"]
     pool.pools["spot"].properties["enableAutoScaling"] = True
     scene.run(400)
-    assert refusals(scene) == ["AgentPoolUnfit"]
+    assert refusals(scene) == ["PoolUnfit"]
 
 
 def test_an_evicted_spot_node_is_replaced_and_comes_back_by_nobodys_count() -> None:
