@@ -31,7 +31,7 @@ VERSIONS = golden.versions()
 CLUSTER = "world"
 SETTLED = timedelta(hours=30)
 """The longest that any saga goes on against an outside that knows nothing of it."""
-HOWTO = "would not replay: keep its former code (functions/versions.py), or, as long as that version was never released, record anew (make golden)"
+HOWTO = "would not replay: keep its former code (functions/versions.py); of a version never released: make golden"
 
 
 @pytest.fixture(scope="module")
