@@ -16,8 +16,9 @@ GIVEN_BACK_WITHIN = timedelta(minutes=30)
 """A hold for the fallback of 5 minutes, a drain of 15, and two sweeps, as the pools file has them by default."""
 
 
-def served_in_part(evidence: Evidence) -> Iterator[str]:
-    """Nodes that were bought for a gang, hold nothing but members of it, and that it could not start with.
+def served_in_part(evidence: Evidence, within: timedelta = GIVEN_BACK_WITHIN) -> Iterator[str]:
+    """Nodes that were bought for a gang, hold nothing but members of it for longer than `within`, and that it could not
+    start with.
 
     Members that nobody would make anew cannot be moved, and nodes that stood before are not given back.
     """
@@ -26,7 +27,7 @@ def served_in_part(evidence: Evidence) -> Iterator[str]:
         least = max(int(pod.annotations.get(MINIMUM, 1)) for pod in members)
         if not 0 < len(bound) < least or any(is_finished(pod) for pod in members):
             continue
-        nodes = sorted({str(pod.spec["nodeName"]) for pod in bound if _waits_in_vain(evidence, pod, members)})
+        nodes = sorted({str(pod.spec["nodeName"]) for pod in bound if _waits_in_vain(evidence, pod, members, within)})
         if nodes:
             yield f"gang-in-part: {'/'.join(name)} has {len(bound)} of {least}, and keeps {', '.join(nodes[:5])}"
 
@@ -49,9 +50,9 @@ def _gangs(evidence: Evidence) -> dict[tuple[str, str], list[Stored]]:
     return found
 
 
-def _waits_in_vain(evidence: Evidence, pod: Stored, members: list[Stored]) -> bool:
+def _waits_in_vain(evidence: Evidence, pod: Stored, members: list[Stored], within: timedelta) -> bool:
     record = evidence.cluster.pods[pod.uid]
-    long_ago = record.scheduled is not None and evidence.now - record.scheduled > GIVEN_BACK_WITHIN
+    long_ago = record.scheduled is not None and evidence.now - record.scheduled > within
     return long_ago and controller_of(pod) is not None and _was_bought_for(evidence, str(pod.spec["nodeName"]), members)
 
 

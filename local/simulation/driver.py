@@ -6,6 +6,7 @@ pool must be back at its minimum, and nothing of all that may be left.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -25,18 +26,18 @@ from local.checker.rules import (
     nobody_waits_in_vain,
     nodes_without_vm,
 )
-from local.checker.together import GIVEN_BACK_WITHIN
+from local.checker.together import GIVEN_BACK_WITHIN, served_in_part
 from local.durable.model import Instance
 from local.durable.replay import ReplayMismatch, replay_prefixes
 from local.functions_host import HostOptions
 from local.kube.kinds import DEPLOYMENT, NODE, POD
-from local.kube.objects import is_finished
+from local.kube.objects import controller_of, is_finished
 from local.randomness import stream
 from local.simulation.doors import Crashes, HastyDoor, guarded
 from local.simulation.journal import MemoryJournal
 from local.simulation.trouble import Outbreak
 from local.simulation.volumes import Volumes
-from local.simulation.workload import BUDGETS, DEPLOYMENTS, FINALIZER, Deed
+from local.simulation.workload import BUDGETS, DEPLOYMENTS, FINALIZER, JOBS, Deed
 from local.simulation.worlds import World
 from local.system.releases import Releases
 from local.system.stand_ins import Behaviour
@@ -242,6 +243,7 @@ class Run:
         faults = self.system.stand_ins.arm.faults
         fault = Fault(
             outbreak.operation,
+            outbreak.resource,
             code=outbreak.code or "InternalServerError",
             stage=outbreak.stage,
             times=None,
@@ -250,7 +252,10 @@ class Run:
             seconds=outbreak.seconds,
             retry_after=outbreak.retry_after,
         )
-        self._armed.append(faults.add(fault))
+        faults.add(fault)
+        if outbreak.resource:
+            return
+        self._armed.append(fault)
         self.system.timeline.call_later(outbreak.until - outbreak.at, lambda: faults.remove(fault))
 
     # Calm
@@ -278,10 +283,12 @@ class Run:
                 self._send("PATCH", path, {"metadata": {"finalizers": None}})
 
     def _served(self) -> bool:
-        """Whether everybody who can be served is, and nothing is under way."""
+        """Whether everybody who can be served is, no gang in part, and nothing is under way."""
         if self.system.running():
             return False
-        return not any(True for _ in nobody_waits_in_vain(self._evidence()))
+        evidence = self._evidence()
+        in_vain = itertools.chain(nobody_waits_in_vain(evidence), served_in_part(evidence, timedelta()))
+        return next(in_vain, None) is None
 
     def _go_home(self) -> None:
         store = self.system.stand_ins.cluster.store
@@ -290,6 +297,9 @@ class Run:
         self._send("DELETE", BUDGETS)
         for pod in list(store.all(POD)):
             if not pod.spec.get("nodeName") and not is_finished(pod):
+                owner = controller_of(pod)
+                if owner is not None and owner["kind"] == "Job":
+                    self._send("DELETE", f"{JOBS}/{owner['name']}")
                 self._send("DELETE", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
 
     def _empty(self) -> bool:

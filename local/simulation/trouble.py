@@ -35,7 +35,10 @@ PLACES = ("arm", "cluster", "blobs", "journal")
 
 @dataclass(frozen=True, slots=True)
 class Outbreak:
-    """One operation of Azure's fails from `at` to `until`; the fields are those of `local.arm.faults.Fault`."""
+    """One operation of Azure's fails from `at` to `until`; the fields are those of `local.arm.faults.Fault`.
+
+    One that is about a `resource` is no fault that ends, but how the world is.
+    """
 
     at: float
     until: float
@@ -46,6 +49,7 @@ class Outbreak:
     partial: int = 0
     seconds: float = 0.0
     retry_after: float | None = None
+    resource: str = ""
 
 
 @dataclass(frozen=True, slots=True)

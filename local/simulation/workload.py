@@ -25,6 +25,7 @@ JOBS = "/apis/batch/v1/namespaces/default/jobs"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 PRIORITIES = {"urgent": 1000, "modest": -5}
+RARE, RARE_TAINT = "rare", "sku=rare:NoSchedule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,23 @@ def draw_work(draw: Random, busy: float, volumes: int, *, gpus: bool, spot_taint
     """Waves of work in the first part of the `busy` seconds: some forty pods in the median world. With `spot_taint`
     most people know that Spot nodes are tainted, as AKS does it."""
     return tuple(Work(draw, busy, volumes, gpus=gpus, spot_taint=spot_taint).drawn())
+
+
+def short_gang(draw: Random, busy: float) -> tuple[Deed, ...]:
+    """Three that must start together, each for a node of its own of a size that Azure has not so many of."""
+    name = "short"
+    annotations = {"sluice.io/gang": name, "sluice.io/gang-min-member": "3", RUN: "9000"}
+    requests = {"cpu": "1500m", "memory": "1Gi"}
+    spec = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 5,
+        "nodeSelector": {RARE: "true"},
+        "tolerations": [{"key": "sku", "operator": "Equal", "value": RARE, "effect": "NoSchedule"}],
+        "containers": [{"name": "main", "image": "work:1", "resources": {"requests": requests}}],
+    }
+    template = {"metadata": {"labels": {"app": name}, "annotations": annotations}, "spec": spec}
+    body = {"metadata": {"name": name}, "spec": {"parallelism": 3, "completions": 3, "template": template}}
+    return (Deed(draw.uniform(5.0, busy / 2), "create", JOBS, body),)
 
 
 class Work:

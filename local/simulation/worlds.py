@@ -22,7 +22,7 @@ from local.machines import BootTimes
 from local.randomness import stream
 from local.simulation import agent_pools
 from local.simulation.trouble import Crash, Outbreak, draw_troubles
-from local.simulation.workload import Deed, draw_work
+from local.simulation.workload import RARE, RARE_TAINT, Deed, draw_work, short_gang
 from local.system.trouble import Trouble
 
 Json = dict[str, Any]
@@ -36,6 +36,8 @@ SCOPE = {
 SKUS = (("Standard_D4s_v5", 4, 16, 0.2), ("Standard_D8s_v5", 8, 32, 0.4), ("Standard_E4s_v5", 4, 32, 0.26))
 MOST_POOLS = 5
 GPU_SKU = "Standard_NC4as_T4_v3"
+RARE_SKU = "Standard_D2s_v5"
+SHORT = 0.08  # of all worlds: Azure has a part of a gang, and never the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +87,21 @@ def draw_world(seed: int) -> World:
     troubles = draw_troubles(stream(seed, "world", "troubles"), busy, pools)
     troubles = agent_pools.troubles(managed, busy, pools, troubles) if aks else troubles
     work = draw_work(stream(seed, "world", "work"), busy, volumes, gpus=gpus, spot_taint=agent_pools.taints_spot(pools))
+    flexible = _flexible(stream(seed, "world", "flexible"), pools)
+    deeds, outbreaks = [*work, *troubles.deeds], troubles.outbreaks
+    short = stream(seed, "world", "short")
+    if short.random() < SHORT:
+        pools, outbreaks = (*pools, _rare_pool()), (*outbreaks, _scarcity(short))
+        deeds += short_gang(short, busy)
     return World(
         seed=seed,
         pools=pools,
         settings=_settings(stream(seed, "world", "settings")),
-        flexible=_flexible(stream(seed, "world", "flexible"), pools),
+        flexible=flexible,
         deallocating=stream(seed, "world", "deallocating").random() < 0.3,
         busy=busy,
-        deeds=tuple(sorted((*work, *troubles.deeds), key=lambda deed: deed.at)),
-        outbreaks=troubles.outbreaks,
+        deeds=tuple(sorted(deeds, key=lambda deed: deed.at)),
+        outbreaks=outbreaks,
         chances=troubles.chances,
         crashes=troubles.crashes,
         events=troubles.events,
@@ -149,6 +157,34 @@ def _gpu_pool(draw: Random) -> Json:
     pool = _pool(draw, "gpu", GPU_SKU, 4, 28, 0.6, labels={"gpu": "true"}, taints=["sku=gpu:NoSchedule"])
     pool["shape"]["nvidia.com/gpu"] = 1
     return pool | {"max": draw.choice((2, 6))}
+
+
+def _rare_pool() -> Json:
+    """For one gang, of a size that nobody else asks for."""
+    return {
+        "name": RARE,
+        "sku": RARE_SKU,
+        "shape": {"cpu": 2, "memory": "8Gi"},
+        "reserved": {"cpu": "140m", "memory": "2Gi"},
+        "price": 0.1,
+        "max": 6,
+        "labels": {RARE: "true"},
+        "taints": [RARE_TAINT],
+    }
+
+
+def _scarcity(draw: Random) -> Outbreak:
+    """Azure has one or two VMs of that size, whoever asks and how often."""
+    return Outbreak(
+        at=0.0,
+        until=0.0,
+        operation="scale_set.update",
+        stage="async",
+        code="SkuNotAvailable",
+        probability=1.0,
+        partial=draw.choice((1, 2)),
+        resource=RARE,
+    )
 
 
 def _settings(draw: Random) -> Json:
