@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
+import orjson
 import pytest
 
 from functions import housekeeping
@@ -12,7 +13,7 @@ from functions.app import create_app
 from functions.maintenance import SCHEDULE
 from local.arm.faults import Fault
 from tests.monitoring import kql
-from tests.monitoring.watch import ALERTS, duration, query, watched
+from tests.monitoring.watch import ALERTS, MONITORING, duration, query, watched
 from tests.orchestrations.stage import Stage
 
 MINUTE = 60.0
@@ -139,6 +140,12 @@ def test_an_alert_has_what_azure_monitor_wants(name: str) -> None:
     assert 1 <= alert["failing"][0] <= alert["failing"][1] <= 6
     assert all(f"extend {each} = " in query(alert) for each in alert["dimensions"])
     assert alert["remedy"]
+
+
+def test_no_line_that_an_alert_waits_for_is_sampled_away() -> None:
+    host = orjson.loads((MONITORING.parents[1] / "host.json").read_bytes())
+    assert "Trace" in host["logging"]["applicationInsights"]["samplingSettings"]["excludedTypes"].split(";")
+    assert host["logging"]["logLevel"]["default"] == "Information"
 
 
 def test_a_query_in_words_that_are_not_known_here_is_refused() -> None:

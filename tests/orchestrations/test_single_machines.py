@@ -12,6 +12,7 @@ from shared.names import CONFIG_CONTAINER
 from tests.orchestrations.stage import POOLS, Stage
 
 VMS = POOLS.replace("resource: spot\n", "resource: spot\n    kind: vm\n    template: vm.json\n")
+ON_DEMAND = VMS.replace("priority: Spot", "priority: Regular")
 
 
 def stage_of_vms(pools: str = VMS) -> Stage:
@@ -68,14 +69,18 @@ def test_a_zone_without_room_says_nothing_about_the_others(how: Stage_) -> None:
 
 
 @pytest.mark.parametrize(
-    ("zones", "most", "told"),
+    ("pools", "zones", "most", "told"),
     [
-        ('["1"]', 10, "and a VM in a zone can be in none: remove one of the two"),
-        ("[]", 300, "and max is 300: an availability set takes 200 VMs, so lower max"),
+        ("on demand", '["1"]', 10, "and a VM in a zone can be in none: remove one of the two"),
+        ("on demand", "[]", 300, "and max is 300: an availability set takes 200 VMs, so lower max"),
+        ("spot", "[]", 10, "and Azure takes no Spot VM into one: remove one of the two"),
     ],
 )
-def test_an_availability_set_that_cannot_be_is_told_and_another_pool_serves(zones: str, most: int, told: str) -> None:
-    stage = stage_of_vms(VMS.replace("max: 10\n    fallback", f"max: {most}\n    zones: {zones}\n    fallback"))
+def test_an_availability_set_that_cannot_be_is_told_and_another_pool_serves(
+    pools: str, zones: str, most: int, told: str
+) -> None:
+    text = VMS if pools == "spot" else ON_DEMAND
+    stage = stage_of_vms(text.replace("max: 10\n    fallback", f"max: {most}\n    zones: {zones}\n    fallback"))
     in_set(stage)
     stage.submit(1)
     stage.run(2)
@@ -86,7 +91,7 @@ def test_an_availability_set_that_cannot_be_is_told_and_another_pool_serves(zone
 
 
 def test_machines_of_an_availability_set_are_created_like_others() -> None:
-    stage = stage_of_vms()
+    stage = stage_of_vms(ON_DEMAND)
     in_set(stage)
     stage.submit(2)
     stage.run(2)
