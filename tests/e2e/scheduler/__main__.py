@@ -17,8 +17,8 @@ from tests.e2e.scheduler.realisation import Realised, realise
 
 MOST_ROUNDS = 3
 MEDIAN, P95 = 1.03, 1.10
-FEW = 40  # clusters
 """Of the realised price over the planned one."""
+FEW = 40  # clusters
 PARTS = ("feasibility", "unaided", "carried")
 SHOWN = 12
 
