@@ -11,6 +11,10 @@ from local.doctor.findings import Check, Finding
 Json = dict[str, Any]
 LEASE_NAME = "sluice-exporter"
 _LOG = "kubectl -n {namespace} logs deployment/sluice-exporter says why, and kubectl get pods whether it runs at all"
+_ON_THE_HOST = (
+    "set nodeAgent.hostNetwork: true in the chart, and a nodeAgent.namespace of its own, which base must know as"
+    " node_agent_namespace"
+)
 _INSTALL = "install the chart infra/helm/sluice-exporter into the cluster"
 
 
@@ -42,15 +46,14 @@ def judge_agents(cluster: str, pods: Sequence[Json], *, spot: bool, restricted: 
         told = (
             "AKS keeps 169.254.169.254 from pods (podLinkLocalAccess: None), and the node agents run in pods' network"
         )
-        return check.failed(told, "set nodeAgent.hostNetwork: true in the chart, in a namespace that allows it")
+        return check.failed(told, _ON_THE_HOST)
     unwell = [pod["metadata"]["name"] for pod in pods if not _ready(pod)]
     if unwell:
         told = f"{len(unwell)} of {len(pods)} node agents are not ready ({unwell[0]})"
-        remedy = (
-            f"kubectl logs {unwell[0]}: where it cannot reach 169.254.169.254 from the pods' network, set"
-            " nodeAgent.hostNetwork: true in the chart"
+        asked = (
+            f"kubectl logs {unwell[0]}: where it cannot reach 169.254.169.254 from the pods' network, {_ON_THE_HOST}"
         )
-        return check.warning(told, remedy)
+        return check.warning(told, asked)
     return check.ok(f"{len(pods)} node agents listen for evictions; nodeAgent.hostNetwork is not needed")
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -12,6 +15,7 @@ import pytest
 import yaml
 
 from bench import cache
+from local.cli import COMMANDS
 from tests.infra import tools
 from tests.infra.readers import INFRA, terraform_blocks
 
@@ -136,6 +140,15 @@ def test_wire_is_given_what_it_asks_for(stage: str) -> None:
     named = set(re.findall(r"(\w+): \.", given))
     asked = {label for _, label, body in terraform_blocks("wire", "variable") if "default" not in body}
     assert asked - {"name"} == named
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=by_name)
+def test_the_command_line_takes_what_pipelines_tell_it(path: Path) -> None:
+    for words in re.findall(r"\.venv/bin/sluice (.+?)(?: >.*)?$", scripts(path), re.MULTILINE):
+        asked = shlex.split(words)
+        parser = argparse.ArgumentParser(exit_on_error=False)
+        importlib.import_module(COMMANDS[asked[0]][0]).add_arguments(parser)
+        assert parser.parse_known_args(asked[1:])[1] == []
 
 
 def test_every_variable_is_explained() -> None:
