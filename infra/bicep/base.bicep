@@ -22,7 +22,17 @@ type linkedGroup = {
   resourceGroupName: string
 }
 
-@description('A cluster that is scaled.')
+@description('An API server that takes Entra tokens.')
+type entraServer = {
+  @description('Its https address.')
+  server: string
+  @description('Its CA in base64, as certificate-authority-data of a kubeconfig.')
+  caCertificate: string
+  @description('The server\'s application, if it is not AKS\'s.')
+  applicationId: string?
+}
+
+@description('A cluster that is scaled: it has either entra or kubeconfigSecretId.')
 type cluster = {
   @description('As its pools file says it.')
   name: string
@@ -31,8 +41,10 @@ type cluster = {
   exporterServiceAccount: string?
   @description('Where the node agent runs; the exporter\'s unless it needs the host\'s network.')
   nodeAgentNamespace: string?
-  @description('Versionless id of the Key Vault secret with the app\'s kubeconfig.')
-  kubeconfigSecretId: string
+  @description('Of AKS with Entra, where the app is itself. Neither address nor CA is secret.')
+  entra: entraServer?
+  @description('Elsewhere, instead: versionless id of the Key Vault secret with a kubeconfig of address, CA and token.')
+  kubeconfigSecretId: string?
   poolGroups: poolGroup[]
   linkedGroups: linkedGroup[]?
 }
@@ -62,8 +74,24 @@ param instanceMemoryMb int = 2048
 @description('How far the app may scale out, each group of functions by itself.')
 param maximumInstances int = 40
 
-@description('Subnet delegated to Microsoft.App/environments, for API servers that are private or admit fixed addresses only.')
+@allowed(['public', 'authorised-ranges', 'private'])
+@description('How the API servers are reached: from Azure\'s own addresses, from one fixed address (output outboundAddress), or from subnetId.')
+param apiServerAccess string = 'public'
+
+@description('With authorised-ranges: addresses of the app\'s own network, at most a /27; one is used by each instance.')
+param networkCidr string = '10.64.0.0/26'
+
+@description('With private, and only then: a subnet in or beside the clusters\' network, delegated to Microsoft.App/environments, without an underscore in its name.')
 param subnetId string?
+
+@description('Private DNS zones of API servers that the app\'s network is not linked with yet.')
+param privateDnsZoneIds string[] = []
+
+@description('Client id of the Entra application whose tokens open status, explain, history, pause and resume. Without it they are closed.')
+param statusApplicationId string?
+
+@description('Open them by keys of the functions instead: secrets that the platform holds and people hand around.')
+param functionKeys bool = false
 
 @description('Keep orchestrations in a Durable Task Scheduler instead of the storage account.')
 param durableTaskScheduler bool = false
@@ -232,8 +260,46 @@ var schedulerSettings = durableTaskScheduler
 var kubeconfigSettings = toObject(
   clusters,
   each => 'SLUICE_KUBECONFIG_${toUpper(replace(each.name, '-', '_'))}',
-  each => '@Microsoft.KeyVault(SecretUri=${each.kubeconfigSecretId}/)'
+  each => each.?entra == null ? '@Microsoft.KeyVault(SecretUri=${each.?kubeconfigSecretId ?? ''}/)' : string(entraKubeconfigs[each.name])
 )
+// What az aks get-credentials would write: where it has kubelogin fetch a token, the app fetches one for itself.
+var entraKubeconfigs = toObject(
+  filter(clusters, each => each.?entra != null),
+  each => each.name,
+  each => {
+    apiVersion: 'v1'
+    kind: 'Config'
+    'current-context': each.name
+    clusters: [
+      { name: each.name, cluster: { server: each.?entra.?server, 'certificate-authority-data': each.?entra.?caCertificate } }
+    ]
+    users: [
+      {
+        name: 'app'
+        user: {
+          exec: {
+            apiVersion: 'client.authentication.k8s.io/v1beta1'
+            command: 'kubelogin'
+            args: ['get-token', '--login', 'msi', '--server-id', each.?entra.?applicationId ?? '6dae42f8-4368-4678-94ff-3960e28e3630']
+          }
+        }
+      }
+    ]
+    contexts: [{ name: each.name, context: { cluster: each.name, user: 'app' } }]
+  }
+)
+// Who may ask the app what it does, and stop it. With neither, nobody may.
+var entraSettings = statusApplicationId != null
+  ? {
+      SLUICE_ENTRA_APPLICATION: statusApplicationId ?? ''
+      SLUICE_ENTRA_TENANT: tenant().tenantId
+    }
+  : {}
+var keySettings = functionKeys
+  ? {
+      SLUICE_FUNCTION_KEYS: '1'
+    }
+  : {}
 
 resource app 'Microsoft.Web/sites@2023-12-01' = {
   name: appName
@@ -248,7 +314,7 @@ resource app 'Microsoft.Web/sites@2023-12-01' = {
     serverFarmId: plan.id
     httpsOnly: true
     keyVaultReferenceIdentity: app_identity.id
-    virtualNetworkSubnetId: subnetId
+    virtualNetworkSubnetId: apiServerAccess == 'authorised-ranges' ? network!.outputs.subnetId : subnetId
     siteConfig: { minTlsVersion: '1.2' }
     functionAppConfig: {
       runtime: { name: 'python', version: '3.11' }
@@ -287,6 +353,8 @@ resource app 'Microsoft.Web/sites@2023-12-01' = {
         TASKHUB_NAME: hubName
       },
       kubeconfigSettings,
+      entraSettings,
+      keySettings,
       schedulerSettings
     )
   }
@@ -363,6 +431,25 @@ resource node_agent_credentials 'Microsoft.ManagedIdentity/userAssignedIdentitie
       issuer: each.oidcIssuerUrl
       subject: 'system:serviceaccount:${each.?nodeAgentNamespace ?? each.?exporterNamespace ?? 'sluice'}:sluice-node-agent'
     }
+  }
+]
+
+// How the app reaches API servers: docs/network.md.
+
+module network 'network.bicep' = if (apiServerAccess == 'authorised-ranges') {
+  name: '${name}-network'
+  params: { name: name, location: location, networkCidr: networkCidr, tags: allTags }
+}
+
+var networkId = apiServerAccess == 'authorised-ranges'
+  ? network!.outputs.networkId
+  : apiServerAccess == 'private' ? split(subnetId ?? '', '/subnets/')[0] : ''
+
+module dns_links 'dns-link.bicep' = [
+  for zone in privateDnsZoneIds: {
+    name: '${name}-dns-${uniqueString(zone)}'
+    scope: resourceGroup(split(zone, '/')[2], split(zone, '/')[4])
+    params: { name: name, zoneName: last(split(zone, '/')), networkId: networkId, tags: allTags }
   }
 ]
 
@@ -538,6 +625,8 @@ resource topic_dead_letters 'Microsoft.Authorization/roleAssignments@2022-04-01'
 output appName string = app.name
 output appId string = app.id
 output appPrincipalId string = app_identity.properties.principalId
+output outboundAddress string = apiServerAccess == 'authorised-ranges' ? network!.outputs.outboundAddress : ''
+output networkId string = networkId
 output appHostname string = app.properties.defaultHostName
 output storageAccountId string = state.id
 output storageUrl string = 'https://${state.name}.blob.${environment().suffixes.storage}'

@@ -30,13 +30,20 @@ ARM_TYPES = {
     "azurerm_monitor_action_group": "Microsoft.Insights/actionGroups",
     "azurerm_monitor_metric_alert": "Microsoft.Insights/metricAlerts",
     "azurerm_monitor_scheduled_query_rules_alert_v2": "Microsoft.Insights/scheduledQueryRules",
+    "azurerm_nat_gateway": "Microsoft.Network/natGateways",
+    "azurerm_nat_gateway_public_ip_association": "Microsoft.Network/natGateways",
+    "azurerm_private_dns_zone_virtual_network_link": "Microsoft.Network/privateDnsZones/virtualNetworkLinks",
+    "azurerm_public_ip": "Microsoft.Network/publicIPAddresses",
     "azurerm_role_assignment": "Microsoft.Authorization/roleAssignments",
     "azurerm_role_definition": "Microsoft.Authorization/roleDefinitions",
     "azurerm_service_plan": "Microsoft.Web/serverfarms",
     "azurerm_storage_account": "Microsoft.Storage/storageAccounts",
     "azurerm_storage_container": "Microsoft.Storage/storageAccounts/blobServices/containers",
     "azurerm_storage_management_policy": "Microsoft.Storage/storageAccounts/managementPolicies",
+    "azurerm_subnet": "Microsoft.Network/virtualNetworks/subnets",
+    "azurerm_subnet_nat_gateway_association": "Microsoft.Network/virtualNetworks/subnets",
     "azurerm_user_assigned_identity": "Microsoft.ManagedIdentity/userAssignedIdentities",
+    "azurerm_virtual_network": "Microsoft.Network/virtualNetworks",
 }
 """What each azurerm resource is in ARM's own words."""
 

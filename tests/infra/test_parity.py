@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from shared.adapters.app_access import AKS_SERVER
 from tests.infra.readers import (
     BICEP,
     INFRA,
@@ -65,7 +66,12 @@ def test_both_grant_the_same_built_in_roles() -> None:
     text = terraform_text("base")
     named = {name for name in ROLES if f'"{name}"' in text}
     ids = set(re.findall(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", bicep_text("base.bicep", "vault-right.bicep")))
-    assert {ROLES[name] for name in named} == ids
+    assert {ROLES[name] for name in named} == ids - {AKS_SERVER}
+
+
+def test_both_ask_for_tokens_of_the_server_that_the_app_takes_for_aks() -> None:
+    assert f'"{AKS_SERVER}"' in terraform_text("base")
+    assert f"'{AKS_SERVER}'" in bicep_text("base.bicep")
 
 
 def test_both_read_every_custom_role() -> None:

@@ -12,8 +12,43 @@ resource "azurerm_service_plan" "app" {
 locals {
   kubeconfig_settings = {
     for name, cluster in var.clusters :
-    "SLUICE_KUBECONFIG_${upper(replace(name, "-", "_"))}" => "@Microsoft.KeyVault(SecretUri=${trimsuffix(cluster.kubeconfig_secret_id, "/")}/)"
+    "SLUICE_KUBECONFIG_${upper(replace(name, "-", "_"))}" => (
+      cluster.entra == null
+      ? "@Microsoft.KeyVault(SecretUri=${trimsuffix(coalesce(cluster.kubeconfig_secret_id, "?"), "/")}/)"
+      : jsonencode(local.entra_kubeconfigs[name])
+    )
   }
+
+  # What az aks get-credentials would write: where it has kubelogin fetch a token, the app fetches one for itself.
+  entra_kubeconfigs = {
+    for name, cluster in var.clusters : name => {
+      apiVersion      = "v1"
+      kind            = "Config"
+      current-context = name
+      clusters = [
+        { name = name, cluster = { server = cluster.entra.server, certificate-authority-data = cluster.entra.ca_certificate } },
+      ]
+      users = [
+        { name = "app", user = { exec = {
+          apiVersion = "client.authentication.k8s.io/v1beta1"
+          command    = "kubelogin"
+          args       = ["get-token", "--login", "msi", "--server-id", cluster.entra.application_id]
+        } } },
+      ]
+      contexts = [{ name = name, context = { cluster = name, user = "app" } }]
+    } if cluster.entra != null
+  }
+
+  # Who may ask the app what it does, and stop it. With neither, nobody may.
+  status_settings = merge(
+    var.status_application_id == null ? {} : {
+      "SLUICE_ENTRA_APPLICATION" = var.status_application_id
+      "SLUICE_ENTRA_TENANT"      = data.azurerm_client_config.current.tenant_id
+    },
+    var.function_keys ? {
+      "SLUICE_FUNCTION_KEYS" = "1"
+    } : {},
+  )
 
   app_settings = merge(
     {
@@ -27,6 +62,7 @@ locals {
       "TASKHUB_NAME"                              = local.hub_name
     },
     local.kubeconfig_settings,
+    local.status_settings,
     local.scheduler_settings,
   )
 }
@@ -49,7 +85,7 @@ resource "azurerm_function_app_flex_consumption" "app" {
 
   https_only                                     = true
   webdeploy_publish_basic_authentication_enabled = false
-  virtual_network_subnet_id                      = var.subnet_id
+  virtual_network_subnet_id                      = local.subnet_id
   app_settings                                   = local.app_settings
   tags                                           = local.tags
 
@@ -73,7 +109,7 @@ resource "azurerm_function_app_flex_consumption" "app" {
   }
 
   # Without these the app would start and be refused by its own storage.
-  depends_on = [azurerm_role_assignment.app_storage]
+  depends_on = [azurerm_role_assignment.app_storage, azurerm_subnet_nat_gateway_association.app]
 }
 
 # Key Vault references are resolved with this identity; azurerm has no argument for it on Flex Consumption.

@@ -13,6 +13,16 @@ output "app_principal_id" {
   value       = azurerm_user_assigned_identity.app.principal_id
 }
 
+output "outbound_address" {
+  description = "With authorised-ranges: the one address that the app comes from, for the ranges of the API servers. Empty otherwise."
+  value       = try(azurerm_public_ip.outbound[0].ip_address, "")
+}
+
+output "network_id" {
+  description = "The app's network, for peerings; empty with public access."
+  value       = try(coalesce(local.network_id), "")
+}
+
 output "app_hostname" {
   description = "Where the status page is."
   value       = azurerm_function_app_flex_consumption.app.default_hostname

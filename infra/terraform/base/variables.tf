@@ -38,7 +38,10 @@ variable "clusters" {
     - oidc_issuer_url: of the cluster, for the exporter's workload identity.
     - exporter_namespace, exporter_service_account: whom the exporter runs as.
     - node_agent_namespace: where the node agent runs; the exporter's unless it needs the host's network.
-    - kubeconfig_secret_id: versionless id of the Key Vault secret that holds the cluster's kubeconfig for the app.
+    - entra: of AKS with Entra, where the app is itself: the API server's https address, its CA in base64
+      (certificate-authority-data of a kubeconfig; neither is secret), and the server's application if it is not AKS's.
+    - kubeconfig_secret_id: elsewhere, instead: versionless id of the Key Vault secret that holds a kubeconfig with the
+      address, the CA and a service account's token.
     - pool_groups: resource groups of its pools (their ids), and which kinds of pool lie there: vmss, vm, aks (the
       AKS cluster's own group) and aks-nodes (the group in which AKS keeps its nodes).
     - linked_scopes: what the pools' VMs join or read and lies outside of those groups (subnets, images, ...), or the
@@ -49,9 +52,14 @@ variable "clusters" {
     exporter_namespace       = optional(string, "sluice")
     exporter_service_account = optional(string, "sluice-exporter")
     node_agent_namespace     = optional(string)
-    kubeconfig_secret_id     = string
-    pool_groups              = map(set(string))
-    linked_scopes            = optional(set(string), [])
+    entra = optional(object({
+      server         = string
+      ca_certificate = string
+      application_id = optional(string, "6dae42f8-4368-4678-94ff-3960e28e3630")
+    }))
+    kubeconfig_secret_id = optional(string)
+    pool_groups          = map(set(string))
+    linked_scopes        = optional(set(string), [])
   }))
   nullable = false
 
@@ -68,8 +76,20 @@ variable "clusters" {
     error_message = "clusters: oidc_issuer_url begins with https://."
   }
   validation {
+    condition     = alltrue([for each in var.clusters : (each.entra == null) != (each.kubeconfig_secret_id == null)])
+    error_message = "clusters: each has either entra or kubeconfig_secret_id."
+  }
+  validation {
+    condition = alltrue([
+      for each in var.clusters : startswith(each.entra.server, "https://") && strcontains(try(base64decode(each.entra.ca_certificate), ""), "-----BEGIN CERTIFICATE-----")
+      if each.entra != null
+    ])
+    error_message = "clusters: entra has the API server's https:// address and its CA, a PEM certificate in base64."
+  }
+  validation {
     condition = alltrue([
       for each in var.clusters : can(regex("^https://[^/]+\\.vault\\.[^/]+/secrets/[^/]+/?$", each.kubeconfig_secret_id))
+      if each.kubeconfig_secret_id != null
     ])
     error_message = "clusters: kubeconfig_secret_id is https://<vault>.vault.azure.net/secrets/<name>, without a version."
   }
@@ -158,13 +178,90 @@ variable "maximum_instances" {
   }
 }
 
-variable "subnet_id" {
+variable "api_server_access" {
   description = <<-EOT
-    Subnet delegated to Microsoft.App/environments, for API servers that are private or admit fixed addresses only (with
-    a NAT gateway on the subnet). Null: the app reaches public API servers from Azure's own addresses.
+    How the clusters' API servers are reached (docs/network.md): public, from Azure's own addresses; authorised-ranges, from
+    one fixed address (output outbound_address), by a network and a NAT gateway of the app's own; private, from subnet_id.
+  EOT
+  type        = string
+  default     = "public"
+  nullable    = false
+
+  validation {
+    condition     = contains(["public", "authorised-ranges", "private"], var.api_server_access)
+    error_message = "api_server_access: public, authorised-ranges or private."
+  }
+}
+
+variable "network_cidr" {
+  description = "With authorised-ranges: the addresses of the app's own network. One is used by each instance of the app."
+  type        = string
+  default     = "10.64.0.0/26"
+  nullable    = false
+
+  validation {
+    condition     = can(cidrnetmask(var.network_cidr)) && try(tonumber(split("/", var.network_cidr)[1]) <= 27, false)
+    error_message = "network_cidr: IPv4 addresses such as 10.64.0.0/26, of at most 27 bits: smaller is no room for an app."
+  }
+}
+
+variable "subnet_id" {
+  description = "With private: a subnet in the clusters' network, or one peered with it, delegated to Microsoft.App/environments and used by nothing else."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = (var.subnet_id != null) == (var.api_server_access == "private")
+    error_message = "subnet_id: name it with api_server_access = \"private\", and only then."
+  }
+  validation {
+    condition     = var.subnet_id == null || can(regex("^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft.Network/virtualNetworks/[^/]+/subnets/[^/_]+$", var.subnet_id))
+    error_message = "subnet_id: the id of a subnet, whose name has no underscore: Flex Consumption takes none."
+  }
+}
+
+variable "private_dns_zone_ids" {
+  description = "Private DNS zones of API servers that the app's network is not linked with yet. A zone is linked with its own cluster's network already."
+  type        = set(string)
+  default     = []
+  nullable    = false
+
+  validation {
+    condition = alltrue([
+      for id in var.private_dns_zone_ids : can(regex("^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft.Network/privateDnsZones/[^/]+$", id))
+    ])
+    error_message = "private_dns_zone_ids: ids of private DNS zones."
+  }
+  validation {
+    condition     = length(var.private_dns_zone_ids) == 0 || var.api_server_access != "public"
+    error_message = "private_dns_zone_ids: an app with public access has no network to link them with."
+  }
+}
+
+variable "status_application_id" {
+  description = <<-EOT
+    Client id of the Entra application whose tokens open status, explain, history (role Sluice.Read or Sluice.Operate),
+    pause and resume (Sluice.Operate): docs/secrets.md. Null: they are closed, unless function_keys opens them.
   EOT
   type        = string
   default     = null
+
+  validation {
+    condition     = var.status_application_id == null || can(regex("^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", var.status_application_id))
+    error_message = "status_application_id: a client id, such as 00000000-0000-0000-0000-000000000000."
+  }
+}
+
+variable "function_keys" {
+  description = "Open status, explain, history, pause and resume by keys of the functions instead: secrets that the platform holds and people hand around."
+  type        = bool
+  default     = false
+  nullable    = false
+
+  validation {
+    condition     = !(var.function_keys && var.status_application_id != null)
+    error_message = "function_keys: not beside status_application_id, which would be of no use then."
+  }
 }
 
 variable "durable_task_scheduler" {

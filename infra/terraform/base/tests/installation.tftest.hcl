@@ -204,3 +204,119 @@ run "bad_values_are_refused_together" {
     var.always_ready, var.always_ready_ingest, var.maximum_instances, var.log_retention_days, var.instance_memory_mb, var.clusters,
   ]
 }
+
+run "a_public_api_server_needs_no_network" {
+  assert {
+    condition     = length(azurerm_virtual_network.app) == 0 && length(azurerm_nat_gateway.outbound) == 0 && azurerm_function_app_flex_consumption.app.virtual_network_subnet_id == null
+    error_message = "nothing is made that nobody needs"
+  }
+  assert {
+    condition     = output.outbound_address == "" && output.network_id == ""
+    error_message = "there is no fixed address"
+  }
+}
+
+run "authorised_ranges_see_one_fixed_address" {
+  variables {
+    api_server_access = "authorised-ranges"
+  }
+  assert {
+    condition     = output.outbound_address == "20.0.0.7" && azurerm_public_ip.outbound[0].allocation_method == "Static"
+    error_message = "the address is told, and stays"
+  }
+  assert {
+    condition     = azurerm_function_app_flex_consumption.app.virtual_network_subnet_id == azurerm_subnet.app[0].id && azurerm_subnet_nat_gateway_association.app[0].subnet_id == azurerm_subnet.app[0].id
+    error_message = "the app leaves by the subnet that the gateway serves"
+  }
+  assert {
+    condition     = !azurerm_subnet.app[0].default_outbound_access_enabled && azurerm_subnet.app[0].delegation[0].service_delegation[0].name == "Microsoft.App/environments"
+    error_message = "there is no other way out, and Flex Consumption takes the subnet"
+  }
+}
+
+run "private_api_servers_are_reached_from_a_subnet_that_is_there" {
+  variables {
+    api_server_access    = "private"
+    subnet_id            = "/subscriptions/00000000-0000-0000-0000-000000000009/resourceGroups/network/providers/Microsoft.Network/virtualNetworks/hub/subnets/sluice"
+    private_dns_zone_ids = ["/subscriptions/00000000-0000-0000-0000-000000000009/resourceGroups/network/providers/Microsoft.Network/privateDnsZones/x.privatelink.westeurope.azmk8s.io"]
+  }
+  assert {
+    condition     = length(azurerm_virtual_network.app) == 0 && azurerm_function_app_flex_consumption.app.virtual_network_subnet_id == var.subnet_id
+    error_message = "the app joins the subnet, and no network is made"
+  }
+  assert {
+    condition     = alltrue([for link in azurerm_private_dns_zone_virtual_network_link.api_servers : endswith(link.virtual_network_id, "/virtualNetworks/hub")]) && output.network_id == "/subscriptions/00000000-0000-0000-0000-000000000009/resourceGroups/network/providers/Microsoft.Network/virtualNetworks/hub"
+    error_message = "the subnet's network is told the server's name"
+  }
+}
+
+run "on_aks_the_app_is_itself_and_no_secret_is_needed" {
+  variables {
+    clusters = {
+      training = {
+        oidc_issuer_url = "https://westeurope.oic.prod-aks.azure.com/x/"
+        entra           = { server = "https://x.hcp.westeurope.azmk8s.io:443", ca_certificate = base64encode("-----BEGIN CERTIFICATE-----") }
+        pool_groups     = { "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/pools" = ["aks"] }
+      }
+    }
+  }
+  assert {
+    condition = jsondecode(azurerm_function_app_flex_consumption.app.app_settings["SLUICE_KUBECONFIG_TRAINING"]) == {
+      apiVersion      = "v1"
+      kind            = "Config"
+      current-context = "training"
+      clusters        = [{ name = "training", cluster = { server = "https://x.hcp.westeurope.azmk8s.io:443", certificate-authority-data = base64encode("-----BEGIN CERTIFICATE-----") } }]
+      contexts        = [{ name = "training", context = { cluster = "training", user = "app" } }]
+      users = [{ name = "app", user = { exec = {
+        apiVersion = "client.authentication.k8s.io/v1beta1"
+        command    = "kubelogin"
+        args       = ["get-token", "--login", "msi", "--server-id", "6dae42f8-4368-4678-94ff-3960e28e3630"]
+      } } }]
+    }
+    error_message = "an address, a CA, and how to get a token: nothing secret"
+  }
+}
+
+run "the_status_page_takes_entra_if_told_and_keys_only_if_asked" {
+  variables {
+    status_application_id = "00000000-0000-0000-0000-00000000000e"
+  }
+  assert {
+    condition     = azurerm_function_app_flex_consumption.app.app_settings["SLUICE_ENTRA_APPLICATION"] == "00000000-0000-0000-0000-00000000000e" && azurerm_function_app_flex_consumption.app.app_settings["SLUICE_ENTRA_TENANT"] == "00000000-0000-0000-0000-000000000002"
+    error_message = "whose tokens are taken"
+  }
+  assert {
+    condition     = !contains(keys(azurerm_function_app_flex_consumption.app.app_settings), "SLUICE_FUNCTION_KEYS")
+    error_message = "keys are off by default"
+  }
+}
+
+run "ways_that_contradict_each_other_are_refused" {
+  command = plan
+  variables {
+    subnet_id             = "/subscriptions/x/resourceGroups/y/providers/Microsoft.Network/virtualNetworks/hub/subnets/an_underscore"
+    network_cidr          = "10.0.0.0/29"
+    private_dns_zone_ids  = ["azmk8s.io"]
+    status_application_id = "my-app"
+    clusters = {
+      training = {
+        oidc_issuer_url      = "https://x"
+        entra                = { server = "http://x", ca_certificate = "none" }
+        kubeconfig_secret_id = "https://x.vault.azure.net/secrets/training"
+        pool_groups          = { "/subscriptions/x/resourceGroups/y" = ["aks"] }
+      }
+    }
+  }
+  expect_failures = [
+    var.subnet_id, var.network_cidr, var.private_dns_zone_ids, var.status_application_id, var.clusters,
+  ]
+}
+
+run "keys_are_not_given_beside_entra" {
+  command = plan
+  variables {
+    status_application_id = "00000000-0000-0000-0000-00000000000e"
+    function_keys         = true
+  }
+  expect_failures = [var.function_keys]
+}

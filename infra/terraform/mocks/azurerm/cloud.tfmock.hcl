@@ -78,3 +78,28 @@ mock_resource "azurerm_availability_set" {
     id = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/sluice/providers/Microsoft.Compute/availabilitySets/x"
   }
 }
+
+mock_resource "azurerm_virtual_network" {
+  defaults = {
+    id = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/sluice/providers/Microsoft.Network/virtualNetworks/x"
+  }
+}
+
+mock_resource "azurerm_subnet" {
+  defaults = {
+    id = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/sluice/providers/Microsoft.Network/virtualNetworks/x/subnets/app"
+  }
+}
+
+mock_resource "azurerm_nat_gateway" {
+  defaults = {
+    id = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/sluice/providers/Microsoft.Network/natGateways/x"
+  }
+}
+
+mock_resource "azurerm_public_ip" {
+  defaults = {
+    id         = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/sluice/providers/Microsoft.Network/publicIPAddresses/x"
+    ip_address = "20.0.0.7"
+  }
+}
