@@ -12,12 +12,16 @@ from functions import trail
 from functions.durable import Json, Starter
 from functions.nodes import path_of
 from functions.world import World
-from shared.adapters.errors import NotFound, OutsideError, Rejected, StaleWrite
+from shared.adapters.errors import NotFound, OutsideError, Refused, Rejected, StaleWrite
 
 _PART = "[a-z0-9]([-a-z0-9.]*[a-z0-9])?"  # of what Kubernetes takes for a name
 _NAME = re.compile(f"({_PART}/)?{_PART}")
 
 Answer = Callable[[func.HttpRequest, Starter], Awaitable[Json]]
+
+
+READ, OPERATE = "Sluice.Read", "Sluice.Operate"
+"""Roles of the Entra application: to be told, and to stop Sluice as well."""
 
 
 class Mistake(Exception):
@@ -26,6 +30,22 @@ class Mistake(Exception):
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
         self.status = status
+
+
+def admitted(world: World, req: func.HttpRequest, *roles: str) -> str:
+    """The name of who asks, "" where nobody is asked who they are. Raises Mistake for who is in none of `roles`."""
+    door = world.services.door
+    if door is None:
+        return ""
+    try:
+        caller = door.caller(req.headers.get("authorization", ""))
+    except Refused as refused:
+        raise Mistake(refused.message, refused.status or 403) from refused
+    if caller.roles.isdisjoint(roles):
+        raise Mistake(
+            f"{caller.name} has none of the roles {', '.join(roles)} of the Entra application: assign one", 403
+        )
+    return caller.name
 
 
 def answered(status: int, document: Json) -> func.HttpResponse:

@@ -164,17 +164,17 @@ class Registry:
         with_client = self.blueprint.durable_client_input(client_name="client")(function)
         self.blueprint.timer_trigger(arg_name="timer", schedule=schedule)(with_client)
 
-    def http(self, function: Callable[..., Untyped], route: str, method: str = "GET") -> None:
-        """Register an async function that takes `req` and the durable `client`. It asks for a function's key, by name:
-        an app whose default is anonymous must not open what pauses clusters."""
+    def http(self, function: Callable[..., Untyped], route: str, method: str = "GET", *, keys: bool) -> None:
+        """Register an async function that takes `req` and the durable `client`. With `keys` the host asks for one of
+        the function's own; else the function asks who calls (`functions.asking.admitted`)."""
         with_client = self.blueprint.durable_client_input(client_name="client")(function)
-        level = func.AuthLevel.FUNCTION
+        level = func.AuthLevel.FUNCTION if keys else func.AuthLevel.ANONYMOUS
         self.blueprint.route(route=route, trigger_arg_name="req", methods=[method], auth_level=level)(with_client)
 
-    def http_on_thread(self, function: Callable[..., Untyped], route: str) -> None:
+    def http_on_thread(self, function: Callable[..., Untyped], route: str, *, keys: bool) -> None:
         """Register a plain function that takes `req`, for a GET that may wait for others: the worker runs it on one of
-        its threads."""
-        level = func.AuthLevel.FUNCTION
+        its threads. `keys` as of `http`."""
+        level = func.AuthLevel.FUNCTION if keys else func.AuthLevel.ANONYMOUS
         self.blueprint.route(route=route, trigger_arg_name="req", methods=["GET"], auth_level=level)(function)
 
     def entity(self, name: str, apply: Apply) -> None:

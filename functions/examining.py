@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import azure.functions as func
 
-from functions.asking import answered
+from functions.asking import OPERATE, READ, Mistake, admitted, answered
 from functions.cluster_rights import NEEDED, ClusterRight
 from functions.durable import Json, Registry
 from functions.outcomes import problem
@@ -133,10 +133,13 @@ def registry(world: World) -> Registry:
 
     def doctor(req: func.HttpRequest) -> func.HttpResponse:
         try:
+            admitted(world, req, READ, OPERATE)
             return answered(200, examined(world, req.params.get("cluster")))
+        except Mistake as mistake:
+            return answered(mistake.status, {"error": str(mistake)})
         except OutsideError as error:
             return answered(502, {"error": f"the app's storage: {error.message}"})
 
     made = Registry()
-    made.http_on_thread(doctor, "doctor")
+    made.http_on_thread(doctor, "doctor", keys=world.services.function_keys)
     return made

@@ -13,7 +13,7 @@ from datetime import datetime
 import azure.functions as func
 
 from functions import quotas
-from functions.asking import Mistake, cluster_asked, route, subject_of
+from functions.asking import OPERATE, READ, Mistake, admitted, cluster_asked, route, subject_of
 from functions.durable import Json, Registry, Starter, cluster_entity
 from functions.nodes import Load, holder_of, is_cordoned, is_ready, load_of, path_of
 from functions.planning import decide, without_gone
@@ -303,6 +303,7 @@ def registry(world: World) -> Registry:
     """The HTTP trigger."""
 
     async def explaining(req: func.HttpRequest, client: Starter) -> Json:
+        admitted(world, req, READ, OPERATE)
         cluster = cluster_asked(world, req)
         kind, name = subject_of(world, cluster, req)
         if kind == "pool":
@@ -317,5 +318,5 @@ def registry(world: World) -> Registry:
         return {"cluster": cluster, "kind": kind, "name": name, "at": seen.now.isoformat(), **answer}
 
     made = Registry()
-    made.http(route("explain", explaining), "explain")
+    made.http(route("explain", explaining), "explain", keys=world.services.function_keys)
     return made

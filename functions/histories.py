@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import azure.functions as func
 
 from functions import trail
-from functions.asking import cluster_asked, route, subject_of
+from functions.asking import OPERATE, READ, admitted, cluster_asked, route, subject_of
 from functions.durable import Json, Registry, Starter, Untyped
 from functions.nodes import path_of
 from functions.world import World
@@ -111,9 +111,10 @@ def registry(world: World) -> Registry:
     """The HTTP trigger."""
 
     async def history(req: func.HttpRequest, client: Starter) -> Json:
+        admitted(world, req, READ, OPERATE)
         cluster = cluster_asked(world, req)
         return await history_of(world, client, cluster, *subject_of(world, cluster, req))
 
     made = Registry()
-    made.http(route("history", history), "history")
+    made.http(route("history", history), "history", keys=world.services.function_keys)
     return made

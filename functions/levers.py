@@ -5,7 +5,7 @@ from __future__ import annotations
 import azure.functions as func
 import orjson
 
-from functions.asking import Mistake, cluster_asked, route
+from functions.asking import OPERATE, Mistake, admitted, cluster_asked, route
 from functions.durable import Json, Registry, Starter
 from functions.maintenance import look_now
 from functions.outcomes import tell
@@ -14,10 +14,10 @@ from functions.world import World
 from shared.model import Config
 
 FIELDS = frozenset({"pool", "by", "reason", "seconds"})
-SIGNED_IN = "x-ms-client-principal-name"  # whom App Service has authenticated, where that is switched on
 
 
-def _order(req: func.HttpRequest) -> Json:
+def _order(req: func.HttpRequest, by: str) -> Json:
+    """What is asked for; `by` whom, if Entra says."""
     try:
         order = orjson.loads(req.get_body() or b"{}")
     except orjson.JSONDecodeError as error:
@@ -26,7 +26,7 @@ def _order(req: func.HttpRequest) -> Json:
         raise Mistake("the body must be a JSON object")
     if unknown := sorted(set(order) - FIELDS):
         raise Mistake(f"{unknown[0]}: is unknown; there are {', '.join(sorted(FIELDS))}")
-    return {**order, "by": req.headers.get(SIGNED_IN) or order.get("by")}
+    return {**order, "by": by or order.get("by")}
 
 
 def _entry_name(order: Json, config: Config) -> str:
@@ -69,14 +69,17 @@ def registry(world: World) -> Registry:
     """The two HTTP triggers."""
 
     async def pausing(req: func.HttpRequest, _: Starter) -> Json:
-        return pause(world, cluster_asked(world, req), _order(req))
+        by = admitted(world, req, OPERATE)
+        return pause(world, cluster_asked(world, req), _order(req, by))
 
     async def resuming(req: func.HttpRequest, client: Starter) -> Json:
-        done = resume(world, cluster_asked(world, req), _order(req))
+        by = admitted(world, req, OPERATE)
+        done = resume(world, cluster_asked(world, req), _order(req, by))
         await look_now(world, client, done["cluster"], "resumed")
         return done
 
     made = Registry()
-    made.http(route("pause", pausing), "pause", "POST")
-    made.http(route("resume", resuming), "resume", "POST")
+    keys = world.services.function_keys
+    made.http(route("pause", pausing), "pause", "POST", keys=keys)
+    made.http(route("resume", resuming), "resume", "POST", keys=keys)
     return made

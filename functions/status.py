@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import azure.functions as func
-import orjson
 
+from functions.asking import OPERATE, READ, admitted, route
 from functions.deletion import kept_vms
 from functions.durable import Json, Registry, Starter, cluster_entity
 from functions.housekeeping import REPORTED
@@ -82,15 +82,15 @@ def _nodes(world: World, cluster: str, snapshot: str) -> frozenset[str] | None:
 def registry(world: World) -> Registry:
     """The HTTP trigger."""
 
-    async def status(req: func.HttpRequest, client: Starter) -> func.HttpResponse:
+    async def whole(req: func.HttpRequest, client: Starter) -> Json:
+        admitted(world, req, READ, OPERATE)
         wanted = req.params.get("cluster")
         clusters = [name for name in world.clusters() if wanted in (None, name)]
-        document = {
+        return {
             "clusters": {name: await status_of(world, name, client) for name in clusters},
             "dead_letters": len(world.store.list(DEAD_LETTER_CONTAINER)),
         }
-        return func.HttpResponse(orjson.dumps(document), mimetype="application/json")
 
     made = Registry()
-    made.http(status, "status")
+    made.http(route("status", whole), "status", keys=world.services.function_keys)
     return made

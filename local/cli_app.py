@@ -21,6 +21,7 @@ from local.system.endpoints import functions_url
 
 Json = dict[str, Any]
 
+TOKEN_VARIABLE: Final = "SLUICE_TOKEN"  # noqa: S105 - where one lies, not one itself
 KEY_VARIABLE: Final = "SLUICE_FUNCTION_KEY"
 _SECONDS = 30.0  # a cold start in Azure takes up to some ten
 _FUNCTION = re.compile(r"/api/[a-z]*$")
@@ -30,7 +31,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
     """The arguments that say which app to ask, and about which cluster."""
     place = parser.add_mutually_exclusive_group()
     place.add_argument(
-        "--url", help=f"of the Function App, such as https://APP.azurewebsites.net; its key in {KEY_VARIABLE}"
+        "--url", help=f"of the Function App, such as https://APP.azurewebsites.net; an Entra token in {TOKEN_VARIABLE}"
     )
     place.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("out"), help="of the `sluice run` to ask; default: out"
@@ -95,8 +96,7 @@ class App:
         asked = [*parse_qsl(parts.query), *((name, value) for name, value in query.items() if value)]
         parts = parts._replace(path=f"{parts.path}/api/{function}")
         url, shown = (urlunsplit(parts._replace(query=text)) for text in (urlencode(asked), ""))  # which may hold a key
-        key = os.environ.get(KEY_VARIABLE, "").strip()
-        headers = {"content-type": "application/json", **({"x-functions-key": key} if key else {})}
+        headers = {"content-type": "application/json", **credentials()}
         request = urllib.request.Request(url, body, headers, method=method)  # noqa: S310 - see app_address
         try:
             with urllib.request.urlopen(request, timeout=_SECONDS) as response:  # noqa: S310 - see app_address
@@ -121,10 +121,10 @@ class App:
         return document
 
     def _refusal(self, error: urllib.error.HTTPError, method: str, shown: str, function: str) -> UserError:
-        if error.code in (401, 403):
-            told = f"{method} {shown}: refused ({error.code}): put a key of the function {function} into {KEY_VARIABLE}"
-            return UserError(told, REFUSED)
         said = _said(error)
+        if error.code in (401, 403):
+            told = f"{method} {shown}: refused ({error.code}): {said or how_to_enter(function)}"
+            return UserError(told, REFUSED)
         if error.code in (400, 404, 409) and said:
             return UserError(said, BAD_INPUT)
         if error.code == 404:
@@ -132,6 +132,20 @@ class App:
         why = f" ({said})" if said else ""
         told = f"{shown}: answered {error.code}{why}: see the log of the Function App, and try again"
         return UserError(told, UNREACHABLE)
+
+
+def credentials() -> dict[str, str]:
+    """What the environment has for an app to be asked with: an Entra token, a function's key, or both."""
+    token, key = (os.environ.get(name, "").strip() for name in (TOKEN_VARIABLE, KEY_VARIABLE))
+    return {**({"authorization": f"Bearer {token}"} if token else {}), **({"x-functions-key": key} if key else {})}
+
+
+def how_to_enter(function: str) -> str:
+    """For who was refused without a word."""
+    return (
+        f"put an Entra token for the app into {TOKEN_VARIABLE} (az account get-access-token), or, where it takes keys, "
+        f"one of the function {function} into {KEY_VARIABLE}"
+    )
 
 
 def _said(error: urllib.error.HTTPError) -> str:

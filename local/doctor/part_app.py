@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from local.cli_app import KEY_VARIABLE
+from local.cli_app import credentials, how_to_enter
 from local.doctor import judging_app, judging_handshake, judging_versions
 from local.doctor.clocks import Clocks
 from local.doctor.findings import Cause, Check, Finding
@@ -20,7 +20,9 @@ from shared.version import VERSION
 Json = dict[str, Any]
 INGEST = "ingest"
 _SECONDS = 225.0  # the app tries everything in turn, and Azure gives a request 230 s
-_KEY = f"put a key of the function doctor, or the app's host key, into {KEY_VARIABLE}"
+
+
+_HOW = how_to_enter("doctor")
 
 
 def ask_app(target: Target, arm: Arm | None, clocks: Clocks, key: str) -> Generator[Finding, None, Json | None]:
@@ -72,7 +74,16 @@ def shaken(target: Target, arm: Arm | None, key: str) -> Finding:
 
 
 def _headers(key: str) -> dict[str, str]:
-    return {"x-functions-key": key} if key else {}
+    return {**credentials(), **({"x-functions-key": key} if key else {})}
+
+
+def _said(answer: Answer) -> str:
+    """The app's own line about what was wrong."""
+    try:
+        found = orjson.loads(answer.body)
+    except orjson.JSONDecodeError:
+        return ""
+    return str(found.get("error", "")) if isinstance(found, dict) else ""
 
 
 def _document(answer: Answer) -> Json | None:
@@ -85,7 +96,7 @@ def _document(answer: Answer) -> Json | None:
 
 def _refused(check: Check, answer: Answer) -> Finding:
     if answer.status in (401, 403):
-        return check.failed(f"asks for a key ({answer.status})", _KEY, Cause.RIGHTS)
+        return check.failed(f"does not let this in ({answer.status})", _said(answer) or _HOW, Cause.RIGHTS)
     if answer.status == 502:
         said = answer.body.decode(errors="replace")[:300]
         remedy = "give the app's identity its roles on its storage account: apply the stage base again"

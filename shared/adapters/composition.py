@@ -10,8 +10,9 @@ from collections.abc import Callable, Hashable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from shared.adapters.doors import PUBLIC_AUTHORITY, ClosedDoor, EntraDoor
 from shared.adapters.errors import Rejected
-from shared.adapters.protocols import BlobStore, ClusterApi, Compute
+from shared.adapters.protocols import BlobStore, ClusterApi, Compute, Door
 from shared.model import AzureScope
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 STORAGE = "SLUICE_STORAGE_ACCOUNT_URL"
 KUBECONFIG_PREFIX = "SLUICE_KUBECONFIG_"
 ARM_ENDPOINT = "SLUICE_ARM_ENDPOINT"
+ENTRA_APPLICATION = "SLUICE_ENTRA_APPLICATION"
+ENTRA_TENANT = "SLUICE_ENTRA_TENANT"
+FUNCTION_KEYS = "SLUICE_FUNCTION_KEYS"
+AUTHORITY = "AZURE_AUTHORITY_HOST"  # azure-identity's own, for sovereign clouds
 PUBLIC_ARM = "https://management.azure.com"
 IDENTITY = "AZURE_CLIENT_ID"
 
@@ -32,6 +37,8 @@ def services_from_environment(environ: Mapping[str, str], make: Callable[..., T]
 
     Settings: SLUICE_STORAGE_ACCOUNT_URL (the blob endpoint), SLUICE_KUBECONFIG_<CLUSTER> for each cluster (its text, by
     a Key Vault reference), SLUICE_ARM_ENDPOINT for sovereign clouds, AZURE_CLIENT_ID for a user-assigned identity.
+    SLUICE_ENTRA_APPLICATION and SLUICE_ENTRA_TENANT say whose tokens open the HTTP functions, SLUICE_FUNCTION_KEYS=1
+    that keys do; with neither they are closed.
     """
     outside = _Outside(environ)
     return make(
@@ -40,7 +47,21 @@ def services_from_environment(environ: Mapping[str, str], make: Callable[..., T]
         store=outside.store,
         clock=_utc_now,
         account_url=environ.get(STORAGE, ""),
+        door=_door(environ),
+        function_keys=_takes_keys(environ),
     )
+
+
+def _takes_keys(environ: Mapping[str, str]) -> bool:
+    return environ.get(FUNCTION_KEYS, "").casefold() in ("1", "true")
+
+
+def _door(environ: Mapping[str, str]) -> Door | None:
+    """Entra's where it is set, else the host's own keys where they are, else nobody's."""
+    application, tenant = environ.get(ENTRA_APPLICATION, ""), environ.get(ENTRA_TENANT, "")
+    if application and tenant:
+        return EntraDoor(tenant, application, environ.get(AUTHORITY) or PUBLIC_AUTHORITY)
+    return None if _takes_keys(environ) else ClosedDoor()
 
 
 def kubeconfig_setting(cluster: str) -> str:

@@ -227,6 +227,22 @@ class Blob:
     etag: str
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks the app something, as far as Entra says, and in which roles of its application."""
+
+    name: str
+    roles: frozenset[str]
+
+
+class Door(Protocol):
+    """Before what the app answers over HTTP."""
+
+    def caller(self, authorization: str) -> Caller:
+        """Who sends this Authorization header. Raises Refused (`status` 401 or 403) for nobody."""
+        ...
+
+
 Names = list[str]  # within the class, `list` is its method
 
 

@@ -173,8 +173,3 @@ def test_a_cluster_that_is_not_there_is_named_with_those_that_are() -> None:
 
 def test_the_cluster_may_be_left_out_where_there_is_one() -> None:
     assert told(pull(Stage(), "pause", cluster=""))["cluster"] == "training"
-
-
-def test_the_levers_ask_for_a_key() -> None:
-    levels = {route.indexed.name: route.auth_level for route in Stage().host.index.routes}
-    assert levels["pause"] == levels["resume"] == levels["status"] == "function"

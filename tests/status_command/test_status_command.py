@@ -186,12 +186,24 @@ def test_a_missing_key_is_a_refusal_that_names_where_it_goes(status: Say, refusa
     assert len(err.splitlines()) == 1
 
 
-def test_the_key_travels_in_a_header_and_is_never_shown(status: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLUICE_FUNCTION_KEY", "s3cret")
+@pytest.mark.parametrize(
+    ("variable", "header", "sent"),
+    [("SLUICE_FUNCTION_KEY", "x-functions-key", "s3cret"), ("SLUICE_TOKEN", "authorization", "Bearer s3cret")],
+)
+def test_what_lets_one_in_travels_in_a_header_and_is_never_shown(
+    status: Say, monkeypatch: pytest.MonkeyPatch, variable: str, header: str, sent: str
+) -> None:
+    monkeypatch.setenv(variable, "s3cret")
     answers = Answers(401)
     _, _, err = status(answers)
-    assert answers.requests[0].headers["x-functions-key"] == "s3cret"
+    assert answers.requests[0].headers[header] == sent
     assert "s3cret" not in err
+
+
+def test_the_apps_own_word_about_a_refusal_is_passed_on(status: Say) -> None:
+    code, _, err = status(Answers(403, b'{"error": "ann has none of the roles"}'))
+    assert code == 4
+    assert "refused (403): ann has none of the roles" in err
 
 
 @pytest.mark.parametrize(
