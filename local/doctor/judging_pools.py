@@ -37,6 +37,22 @@ def judge(pool: Pool, body: Json | None) -> Iterator[Finding]:
         yield check.ok(f"{pool.resource} is as the pools file says")
 
 
+def judge_autoscale(pools: Iterable[Pool], settings: Iterable[Json]) -> Iterator[Finding]:
+    """Azure Monitor's autoscale settings of a resource group; one that is switched on acts on its target."""
+    active = {
+        str(each.get("properties", {}).get("targetResourceUri", "")).rsplit("/", 1)[-1].lower(): each.get("name")
+        for each in settings
+        if each.get("properties", {}).get("enabled") is not False
+    }
+    for pool in pools:
+        check, rule = Check("scaler", pool.name), active.get(pool.resource.lower())
+        if rule is None:
+            yield check.ok("no autoscale setting of Azure Monitor acts on it")
+            continue
+        told = f"the autoscale setting {rule} acts on {pool.resource} too, and two scalers would undo each other"
+        yield check.failed(told, f"az monitor autoscale delete --name {rule}, or set the pool's mode to observe")
+
+
 def _scale_set(pool: Pool, body: Json) -> Iterator[Complaint]:
     properties = body.get("properties", {})
     profile = properties.get("virtualMachineProfile") or {}

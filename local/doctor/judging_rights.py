@@ -15,6 +15,7 @@ from local.doctor.findings import Cause, Check, Finding
 from local.roles import Role
 
 Json = dict[str, Any]
+GIVING = ("Microsoft.Authorization/roleDefinitions/write", "Microsoft.Authorization/roleAssignments/write")
 _SHOWN = 4
 
 
@@ -55,6 +56,22 @@ def permissions_of(assignments: Iterable[Json], definitions: Mapping[str, Json])
         for assignment in assignments
         for permission in _permissions(definitions.get(str(assignment["properties"]["roleDefinitionId"]), {}))
     )
+
+
+def permission_of(scope: str, said: Json) -> Permission:
+    """One entry of ARM's list of what the caller may do at a scope."""
+    return Permission(scope, tuple(said.get("actions") or ()), tuple(said.get("notActions") or ()))
+
+
+def judge_rollout(scope: str, permissions: Sequence[Permission]) -> Finding:
+    """Whether who asks may give the app its roles there: the stage `base` does."""
+    check = Check("rollout", scope)
+    missing = [action for action in GIVING if not any(each.gives(action, scope) for each in permissions)]
+    if not missing:
+        return check.ok("you may give the app its roles there")
+    told = f"you lack {', '.join(missing)} there, and cannot give the app its roles"
+    remedy = "have the stage base applied by an Owner, or by a User Access Administrator, of that resource group"
+    return check.warning(told, remedy)
 
 
 def judge(needs: Sequence[Need], permissions: Sequence[Permission], roles: Mapping[str, Role]) -> Iterator[Finding]:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
-from local.arm.rights import linked
-from local.doctor import judging_pools, judging_rights, judging_sizes, judging_topic
+from local.doctor import judging_pools, judging_sizes, judging_topic
 from local.doctor.findings import Cause, Check, Finding
 from local.doctor.judging_rights import Need
+from local.doctor.part_rights import group_of, needs_of, rights_of_app, rights_to_roll_out
 from local.doctor.probing_azure import (
-    AUTHORIZATION_API,
+    AUTOSCALE_API,
     COMPUTE_API,
     CONTAINER_API,
     EVENT_GRID_API,
     SKUS_API,
+    WEB_API,
     Arm,
     found,
 )
 from local.doctor.target import Target
-from local.roles import BY_KIND, LINKED, MACHINES, QUOTA, read_roles
 from shared.adapters.errors import OutsideError, Refused, Unreachable
 from shared.model import AzureScope, Config, Pool, PoolKind
 
@@ -55,6 +55,9 @@ class AzurePart:
             yield check.failed(error.message, "see the message, and ask again in some minutes")
             return
         yield check.ok("answers this machine")
+        if self._clusters and not self._pools:
+            remedy = "give `azure` in the pools file: subscription, resource_group, location"
+            yield Check("pool").skipped("no pool says where it lives in Azure", remedy)
         for name, part in self._parts():
             yield from _guarded(Check(name), part)
 
@@ -81,23 +84,27 @@ class AzurePart:
         if installation is not None:
             yield "topic", self._topics
         yield "pool", self._pools_there
+        yield "scaler", self._other_scalers
         yield "size", self._sizes
         yield "quota", self._quotas
-        if installation is not None and installation.principal:
-            yield "rights", self._rights
+        if installation is None:
+            yield "rollout", partial(rights_to_roll_out, self._arm, self._pools)
+        elif installation.principal:
+            yield "rights", partial(rights_of_app, self._arm, installation.principal, self._needs)
 
     def _reach(self) -> None:
         """One reading that every installation must allow."""
         installation = self._target.installation
         if installation is not None:
-            self._arm.get(installation.app_id, "2023-12-01", "the app")
+            self._arm.get(installation.app_id, WEB_API, "the app")
         elif self._pools:
             _read_pool(self._arm, self._pools[0])
 
     def _topics(self) -> Iterator[Finding]:
         installation = self._target.installation
         assert installation is not None  # noqa: S101 - for the type checker; `_parts` asked
-        for cluster in self._clusters or installation.topics:
+        wanted = [name for name in installation.topics if self._target.cluster in ("", name)]
+        for cluster in self._clusters or wanted:
             topic = installation.topics.get(cluster)
             if topic is None:
                 remedy = "name the cluster in `clusters` of the stage base, and apply it"
@@ -121,6 +128,26 @@ class AzurePart:
                 self._bodies[pool.cluster, pool.name] = body
             yield from judging_pools.judge(pool, body)
 
+    def _other_scalers(self) -> Iterator[Finding]:
+        """Rules of Azure Monitor that change a scale set's capacity by themselves."""
+        for (subscription, group), pools in _by_group(self._pools).items():
+            path = (
+                f"/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.Insights/autoscalesettings"
+            )
+            rules = self._arm.list(path, AUTOSCALE_API, f"autoscale settings of {group}")
+            yield from judging_pools.judge_autoscale(pools, rules)
+
+    def _needs(self) -> list[Need]:
+        return needs_of(self._pools, self._bodies, self._node_groups())
+
+    def _node_groups(self) -> dict[str, str]:
+        """By cluster: where AKS keeps its nodes."""
+        bodies = {cluster: self.managed(cluster) for cluster in self._clusters}
+        found_ones = {
+            name: (body or {}).get("properties", {}).get("nodeResourceGroup") for name, body in bodies.items()
+        }
+        return {name: str(group) for name, group in found_ones.items() if group}
+
     def _sizes(self) -> Iterator[Finding]:
         for scope, pools in _by_region(self._pools).items():
             subscription, location = scope
@@ -138,49 +165,6 @@ class AzurePart:
             subscription, location = scope
             path = f"/subscriptions/{subscription}/providers/Microsoft.Compute/locations/{location}/usages"
             yield from judging_sizes.judge_quota(pools, self._arm.list(path, COMPUTE_API, f"quotas in {location}"))
-
-    def _rights(self) -> Iterator[Finding]:
-        roles = read_roles()
-        if not roles:
-            remedy = "run the command from a checkout of the project, where infra/roles says what is needed"
-            yield Check("rights").skipped("the roles of the project are not at hand", remedy)
-            return
-        needs = list(self._needs({name: tuple(role.actions) for name, role in roles.items()}))
-        subscriptions = {need.scope.split("/")[2] for need in needs}
-        permissions = [each for subscription in sorted(subscriptions) for each in self._permissions(subscription)]
-        yield from judging_rights.judge(needs, permissions, roles)
-
-    def _permissions(self, subscription: str) -> tuple[judging_rights.Permission, ...]:
-        installation = self._target.installation
-        assert installation is not None  # noqa: S101 - for the type checker; `_parts` asked
-        path = f"/subscriptions/{subscription}/providers/Microsoft.Authorization/roleAssignments"
-        query = {"$filter": f"assignedTo('{installation.principal}')"}
-        assigned = self._arm.list(path, AUTHORIZATION_API, "role assignments of the app's identity", **query)
-        ids = {str(each["properties"]["roleDefinitionId"]) for each in assigned}
-        definitions = {
-            each: self._arm.get(each, AUTHORIZATION_API, "a role of the app's identity") for each in sorted(ids)
-        }
-        return judging_rights.permissions_of(assigned, definitions)
-
-    def _needs(self, actions: Mapping[str, tuple[str, ...]]) -> Iterator[Need]:
-        """What the pools need, each role at each scope once."""
-        whose: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
-        for pool in self._pools:
-            for file, scope, wanted in self._wanted(pool, actions):
-                whose[file, scope, wanted].append(pool.name)
-        yield from (Need(file, scope, wanted, tuple(names)) for (file, scope, wanted), names in whose.items())
-
-    def _wanted(self, pool: Pool, actions: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-        scope = pool.azure
-        assert scope is not None  # noqa: S101 - for the type checker; `__init__` asked
-        yield BY_KIND[pool.kind], _group(scope), actions[BY_KIND[pool.kind]]
-        if pool.kind is not PoolKind.AKS:
-            yield QUOTA, f"/subscriptions/{scope.subscription}", actions[QUOTA]
-        body = self.managed(pool.cluster) if pool.kind is PoolKind.AKS else None
-        if nodes := (body or {}).get("properties", {}).get("nodeResourceGroup"):
-            yield MACHINES, f"/subscriptions/{scope.subscription}/resourceGroups/{nodes}", actions[MACHINES]
-        for demand in dict.fromkeys(linked(self._bodies.get((pool.cluster, pool.name), {}))):
-            yield LINKED, demand.scope, (demand.action,)
 
 
 def _guarded(check: Check, part: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
@@ -201,18 +185,22 @@ def _read_pool(arm: Arm, pool: Pool) -> Json | None:
         path = f"{_cluster_path(scope)}/agentPools/{pool.resource}"
         return found(arm, path, CONTAINER_API, f"agent pool {pool.resource}")
     if pool.kind is PoolKind.VM:
-        path = f"{_group(scope)}/providers/Microsoft.Compute/virtualMachines"
+        path = f"{group_of(scope)}/providers/Microsoft.Compute/virtualMachines"
         return {"value": arm.list(path, COMPUTE_API, f"VMs of {scope.resource_group}")}
-    path = f"{_group(scope)}/providers/Microsoft.Compute/virtualMachineScaleSets/{pool.resource}"
+    path = f"{group_of(scope)}/providers/Microsoft.Compute/virtualMachineScaleSets/{pool.resource}"
     return found(arm, path, COMPUTE_API, f"scale set {pool.resource}")
 
 
-def _group(scope: AzureScope) -> str:
-    return f"/subscriptions/{scope.subscription}/resourceGroups/{scope.resource_group}"
-
-
 def _cluster_path(scope: AzureScope) -> str:
-    return f"{_group(scope)}/providers/Microsoft.ContainerService/managedClusters/{scope.aks_cluster}"
+    return f"{group_of(scope)}/providers/Microsoft.ContainerService/managedClusters/{scope.aks_cluster}"
+
+
+def _by_group(pools: Iterable[Pool]) -> dict[tuple[str, str], list[Pool]]:
+    groups: dict[tuple[str, str], list[Pool]] = defaultdict(list)
+    for pool in pools:
+        if pool.azure is not None and pool.kind is PoolKind.VMSS:
+            groups[pool.azure.subscription, pool.azure.resource_group].append(pool)
+    return groups
 
 
 def _by_region(pools: Iterable[Pool]) -> dict[tuple[str, str], list[Pool]]:

@@ -19,8 +19,8 @@ _KEY = "local"
 
 
 class ShownInstallation:
-    """Puts its documents into the ARM stand-in of `side`. `grants` are (role file, scope), to be changed by whoever
-    wants trouble."""
+    """Puts its documents into the ARM stand-in of `side`. For whoever wants trouble: `grants` are the app's roles (role
+    file, scope), `operator` what whoever asks may do, `autoscale` the autoscale settings of every group."""
 
     def __init__(self, side: AzureSide) -> None:
         self._side = side
@@ -29,6 +29,8 @@ class ShownInstallation:
         self.topic_id = f"{home}/providers/Microsoft.EventGrid/topics/sluice-{cluster}"
         self._roles = read_roles()
         self.grants = list(dict.fromkeys(_grants(side)))
+        self.operator: list[Json] = [{"actions": ["*"], "notActions": []}]
+        self.autoscale: list[Json] = []
         self._show(_subscription(home))
 
     def outputs(self) -> Json:
@@ -44,6 +46,9 @@ class ShownInstallation:
         )
         documents.show(self.topic_id, self.topic)
         documents.show(f"{self.topic_id}/providers/Microsoft.EventGrid/eventSubscriptions", self.subscriptions)
+        for group in {_group(each) for each in _scopes(self._side)}:
+            documents.show(f"{group}/providers/Microsoft.Insights/autoscalesettings", lambda: self.autoscale)
+            documents.show(f"{group}/providers/Microsoft.Authorization/permissions", lambda: self.operator)
         subscriptions = {subscription, *(f"/subscriptions/{each.subscription}" for each in _scopes(self._side))}
         for each in subscriptions:
             documents.show(f"{each}/providers/Microsoft.Authorization/roleAssignments", self.assignments)
@@ -90,13 +95,16 @@ def _scopes(side: AzureSide) -> Iterator[AzureScope]:
 def _grants(side: AzureSide) -> Iterator[tuple[str, str]]:
     for pool in side.config.pools:
         scope = pool.azure or DEFAULT_SCOPE
-        group = f"/subscriptions/{scope.subscription}/resourceGroups/{scope.resource_group}"
-        yield BY_KIND[pool.kind], group
-        yield LINKED, group
+        yield BY_KIND[pool.kind], _group(scope)
+        yield LINKED, _group(scope)
         yield QUOTA, f"/subscriptions/{scope.subscription}"
         if pool.kind is PoolKind.AKS:
             nodes = f"MC_{scope.resource_group}_{scope.aks_cluster}_{scope.location}"
             yield MACHINES, f"/subscriptions/{scope.subscription}/resourceGroups/{nodes}"
+
+
+def _group(scope: AzureScope) -> str:
+    return f"/subscriptions/{scope.subscription}/resourceGroups/{scope.resource_group}"
 
 
 def _subscription(scope: str) -> str:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from local import cli
+from local.doctor.clocks import Clocks
+from local.doctor.examination import Keys, examine
+from local.doctor.findings import Finding, Status, exit_code
+from local.doctor.probing_azure import OperatorsArm
+from local.doctor.target import Target
 from local.web import Response
+from shared.settings.config import parse_config
 from tests.doctor.clinic import POOLS, Clinic, refused
 from tests.doctor.conftest import Look
 
@@ -29,7 +37,7 @@ def test_a_system_as_it_should_be_is_well_in_every_check(look: Look) -> None:
     assert not bad(document, "warning")
     assert {each["check"] for each in document["checks"] if each["status"] == "ok"} == {
         "api-server", "app", "arm", "azure", "clock", "cluster", "cluster-rights", "exporter", "handshake", "pool",
-        "pools-file", "quota", "rights", "size", "subscription", "topic", "version",
+        "pools-file", "quota", "rights", "scaler", "size", "subscription", "topic", "version",
     }  # fmt: skip
 
 
@@ -92,6 +100,18 @@ def denied(clinic: Clinic, *right: str) -> Iterator[None]:
     clinic.stand.cluster.access.denied.clear()
 
 
+@contextmanager
+def autoscaled(clinic: Clinic) -> Iterator[None]:
+    target = "/subscriptions/s/resourceGroups/nodes/providers/Microsoft.Compute/virtualMachineScaleSets/Spot"
+    rules = clinic.outside.installation.autoscale
+    rules.append({"name": "cpu", "properties": {"enabled": True, "targetResourceUri": target}})
+    rules.append(
+        {"name": "old", "properties": {"enabled": False, "targetResourceUri": target.replace("Spot", "regular")}}
+    )
+    yield
+    rules.clear()
+
+
 def no_webhook(clinic: Clinic) -> AbstractContextManager[None]:
     return clinic.app.answering(lambda request: Response(404) if request.method == "OPTIONS" else None)
 
@@ -122,6 +142,7 @@ FAULTS: dict[str, tuple[Fault, str, str, int]] = {
     "cluster-autoscaler": (
         lambda c: scale_set(c, tags={"cluster-autoscaler-enabled": "true"}), "pool", "restart cluster-autoscaler", 5
     ),
+    "autoscale setting": (autoscaled, "scaler", "az monitor autoscale delete --name cpu", 5),
     "size is not offered": (no_size, "size", "choose a size", 5),
     "ARM refuses the app": (lists_refused, "azure", "assign the app the role", 4),
     "ARM is out of the app's reach": (lambda c: c.app_arm.shut(), "azure", "AzureResourceManager", 3),
@@ -214,3 +235,35 @@ def test_a_pools_file_that_is_given_is_judged_instead_of_the_apps(clinic: Clinic
     code, document = look("--pools", str(file))
     assert code == 5
     assert [(each["check"], each["subject"]) for each in bad(document)] == [("pool", "other")]
+
+
+def before_rollout(clinic: Clinic) -> list[Finding]:
+    clocks = Clocks(lambda: datetime.now(UTC))
+    arm = OperatorsArm(clinic.arm.url, partial(clocks.header, "ARM"), login=False)
+    return list(examine(Target(config=parse_config(POOLS)), arm, clocks, Keys()))
+
+
+def test_before_rollout_the_pools_file_is_enough_to_look_at_azure(clinic: Clinic) -> None:
+    found = before_rollout(clinic)
+    assert {each.check for each in found if each.status is Status.OK} == {
+        "arm", "clock", "pool", "quota", "rollout", "scaler", "size"
+    }  # fmt: skip
+    assert [each.check for each in found if each.status is not Status.OK] == ["app", "cluster"]
+    assert exit_code(found) == 0
+
+
+def test_who_may_not_give_roles_is_told_before_rollout(clinic: Clinic) -> None:
+    installation = clinic.outside.installation
+    installation.operator = [{"actions": ["*"], "notActions": ["Microsoft.Authorization/*/write"]}]
+    (finding,) = [each for each in before_rollout(clinic) if each.check == "rollout"]
+    installation.operator = [{"actions": ["*"], "notActions": []}]
+    assert finding.status is Status.WARNING
+    assert "Microsoft.Authorization/roleAssignments/write" in finding.message
+    assert "an Owner" in finding.remedy
+
+
+def test_the_page_names_every_check(look: Look, clinic: Clinic) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
+    told = set(re.findall(r"^\| `([a-z-]+)` \| ", page.partition("## Checks")[2], re.MULTILINE))
+    made = {each["check"] for each in look()[1]["checks"]} | {each.check for each in before_rollout(clinic)}
+    assert told == made | {"nodes"}
