@@ -11,8 +11,8 @@ from typing import Any
 from local.doctor.findings import Check, Finding
 from shared.adapters.azure_agent_pools import size_of
 from shared.adapters.azure_parsing import scale_set_of
+from shared.adapters.protocols import ScaleSet
 from shared.model import PlacementGroups, Pool, PoolKind, Priority, Taint
-from shared.rules.foreign import autoscaler_of
 
 Json = dict[str, Any]
 Complaint = tuple[str, str]
@@ -62,9 +62,8 @@ def _scale_set(pool: Pool, body: Json) -> Iterator[Complaint]:
     yield from _equal("zones", sorted(pool.zones), sorted(map(str, body.get("zones") or ())))
     yield from _equal("location", _place(pool.azure.location) if pool.azure else None, _place(body.get("location")))
     yield from _eviction("evictionPolicy", pool, profile.get("evictionPolicy"))
-    if holder := autoscaler_of(body.get("tags") or {}):
-        yield f"cluster-autoscaler acts on the scale set too (tag {holder})", _HANDED_OVER
     seen = scale_set_of(body)
+    yield from _unfit(seen)
     if seen.overprovisions:
         yield (
             "overprovision is true: Azure makes more VMs than are asked for",
@@ -77,16 +76,16 @@ def _scale_set(pool: Pool, body: Json) -> Iterator[Complaint]:
     yield from _announced(pool, body.get("tags") or {})
 
 
-_HANDED_OVER = (
-    "two scalers would undo each other: take the tag away and restart cluster-autoscaler, or take the pool out of the"
-    " pools file; until then Sluice does nothing with it"
-)
+def _unfit(seen: ScaleSet) -> Iterator[Complaint]:
+    """What the app says of such a pool, which it leaves alone as long as it is so: why, and what to do."""
+    told, _, remedy = seen.unfit.partition(": ")
+    if told:
+        yield told, f"{remedy}; until then Sluice does nothing with the pool"
 
 
 def _agent_pool(pool: Pool, body: Json) -> Iterator[Complaint]:
     properties = body.get("properties", {})
-    if unfit := size_of(body, pool).unfit:
-        yield unfit, "see above; until then Sluice does nothing with the pool"
+    yield from _unfit(size_of(body, pool))
     spot = properties.get("scaleSetPriority") == "Spot"
     yield from _equal("sku", pool.sku or None, properties.get("vmSize"))
     yield from _equal("priority", str(pool.priority), "Spot" if spot else "Regular")

@@ -140,7 +140,7 @@ FAULTS: dict[str, tuple[Fault, str, str, int]] = {
     "another size": (lambda c: scale_set(c, sku="Standard_D8s_v5"), "pool", "set sku in the pools file", 5),
     "another zone": (lambda c: scale_set(c, zones=["2"]), "pool", "set zones in the pools file", 5),
     "cluster-autoscaler": (
-        lambda c: scale_set(c, tags={"cluster-autoscaler-enabled": "true"}), "pool", "restart cluster-autoscaler", 5
+        lambda c: scale_set(c, tags={"cluster-autoscaler-enabled": "true"}), "pool", "take it from that one", 5
     ),
     "autoscale setting": (autoscaled, "scaler", "az monitor autoscale delete --name cpu", 5),
     "size is not offered": (no_size, "size", "choose a size", 5),
