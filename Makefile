@@ -63,8 +63,8 @@ format: install ## Bring the code into form
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-rights: install ## Every right in Azure is taken away once, and something must break and say so
-	$(PY) -m pytest -q -n 2 -m "rights or not rights" tests/rights $(ARGS)
+rights: install ## Every single right, in Azure and in the cluster, is taken away once: something must break, and say so
+	$(PY) -m pytest -q -n 2 --dist loadfile -m "rights or not rights" tests/rights $(ARGS)
 
 control-plane: install ## Build the real control plane into the cache (once, 6 to 12 minutes)
 	$(PY) -m tests.e2e.control_plane.build

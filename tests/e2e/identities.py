@@ -1,9 +1,8 @@
-"""Who Sluice is in a cluster: two service accounts with no right more than they need, so that RBAC has its say."""
+"""Who Sluice is in a cluster: two service accounts with the rights that the chart grants them, and no other."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,41 +10,16 @@ from shared.adapters.errors import StaleWrite
 from shared.adapters.protocols import ClusterApi
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.control_plane.access import kubeconfig
+from tests.rights.chart import EXPORTER, FUNCTIONS, rights
 
 Json = dict[str, Any]
 
+__all__ = ["EXPORTER", "FUNCTIONS"]
+
 NAMESPACE = "sluice"
 GROUP = f"system:serviceaccounts:{NAMESPACE}"
-FUNCTIONS, EXPORTER = "functions", "exporter"
 TOKEN_SECONDS = 7200
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
-
-
-def rule(group: str, resources: Iterable[str], *verbs: str) -> Json:
-    """One line of a role."""
-    return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
-
-
-RIGHTS = {
-    FUNCTIONS: [
-        rule("", ["pods"], "get", "list"),
-        rule("", ["pods/eviction"], "create"),
-        rule("", ["pods/status"], "patch"),
-        rule("", ["nodes"], "get", "list", "patch", "delete"),
-        rule("apps", ["daemonsets"], "list"),
-        rule("", ["persistentvolumeclaims", "persistentvolumes"], "list"),
-        rule("storage.k8s.io", ["storageclasses", "csinodes", "csidrivers", "volumeattachments"], "list"),
-        rule("scheduling.k8s.io", ["podgroups"], "list"),
-    ],
-    EXPORTER: [
-        rule("", ["pods", "nodes"], "list", "watch"),
-        rule("apps", ["daemonsets"], "list", "watch"),
-        rule("", ["persistentvolumeclaims", "persistentvolumes"], "list", "watch"),
-        rule("storage.k8s.io", ["storageclasses", "csinodes", "csidrivers", "volumeattachments"], "list", "watch"),
-        rule("scheduling.k8s.io", ["podgroups"], "list", "watch"),
-    ],
-}
-LEASES = [rule("coordination.k8s.io", ["leases"], "get", "create", "update")]
 
 
 def user_of(account: str) -> str:
@@ -58,10 +32,10 @@ def token_of(api: ClusterApi, account: str) -> str:
     _make(api, "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
     _make(api, accounts, {"metadata": {"name": account}})
-    _grant(api, f"{_RBAC}/clusterroles", f"{_RBAC}/clusterrolebindings", "ClusterRole", account, RIGHTS[account])
-    if account == EXPORTER:
-        inside = f"{_RBAC}/namespaces/{NAMESPACE}"
-        _grant(api, f"{inside}/roles", f"{inside}/rolebindings", "Role", account, LEASES)
+    mine = [right for right in rights(NAMESPACE) if right.account == account]
+    for namespace in sorted({right.namespace for right in mine}):
+        rules = [right.rule() for right in mine if right.namespace == namespace]
+        _grant(api, f"{_RBAC}/namespaces/{namespace}" if namespace else _RBAC, account, rules)
     request = {"spec": {"expirationSeconds": TOKEN_SECONDS}}
     token: str = api.create(f"{accounts}/{account}/token", request)["status"]["token"]
     return token
@@ -74,12 +48,13 @@ def write_kubeconfig(plane: ControlPlane, token: str, path: Path) -> Path:
     return path
 
 
-def _grant(api: ClusterApi, roles: str, bindings: str, kind: str, account: str, rules: list[Json]) -> None:
-    name = f"sluice-{account}"
-    _make(api, roles, {"metadata": {"name": name}, "rules": rules})
+def _grant(api: ClusterApi, where: str, account: str, rules: list[Json]) -> None:
+    name, kind = f"sluice-{account}", "ClusterRole" if where == _RBAC else "Role"
+    _make(api, f"{where}/{kind.lower()}s", {"metadata": {"name": name}, "rules": rules})
     subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
-    _make(api, bindings, {"metadata": {"name": name}, "subjects": [subject], "roleRef": role})
+    body = {"metadata": {"name": name}, "subjects": [subject], "roleRef": role}
+    _make(api, f"{where}/{kind.lower()}bindings", body)
 
 
 def _make(api: ClusterApi, path: str, body: Json) -> None:

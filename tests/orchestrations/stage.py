@@ -77,13 +77,14 @@ class Stage:
         timers: bool = False,
         faults: Faults | None = None,
         guard: Callable[[ArmStandIn], Handler] = lambda arm: arm,
+        cluster_guard: Callable[[Handler], Handler] = lambda cluster: cluster,
     ) -> None:
-        """`guard` puts a door before ARM for whoever plays the functions."""
+        """The guards put doors before ARM and the API server, for the functions."""
         self.timeline = VirtualTimeline()
         self.config = parse_config(pools, to_act=True)
         quiet = Behaviour(quirks=Quirks(), boot=BootTimes(boot=(30.0, 30.0)))
         self.stand = StandIns(self.timeline, pools, self.config, behaviour=behaviour or quiet)
-        self.arm, self.cluster = Watched(guard(self.stand.arm)), Watched(self.stand.cluster)
+        self.arm, self.cluster = Watched(guard(self.stand.arm)), Watched(cluster_guard(self.stand.cluster))
         doors = Doors(self.arm, self.cluster, self.stand.blobs, self.stand.topic)
         outside = InProcess(doors, self.timeline)
         self.errors: list[tuple[str, BaseException]] = []
