@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from local.web import Request
 from tests.e2e.control_plane.available import control_plane_or_skip
 from tests.rights.chart import EXPORTER, FUNCTIONS, Right, rights
-from tests.rights.cluster import Asked, Authorizer
+from tests.rights.cluster import Authorizer
 from tests.rights.cluster_scenes import NAMESPACE, SCENES, Performance, Scene, perform
 
 pytestmark = [pytest.mark.rights, pytest.mark.timeout(300)]
@@ -74,10 +73,3 @@ def test_each_right_is_needed_and_its_lack_is_told(
         elif f'cannot {right.verb} resource "{right.resource}" in API group "{right.group}"' not in told:
             failures.append(f"{right}: nobody is told that it is missing")
     assert not failures, "; ".join(failures)
-
-
-def test_a_request_is_read_as_the_api_server_reads_it() -> None:
-    one = Request("POST", "/api/v1/namespaces/default/pods/a/eviction", {}, {})
-    assert Asked.of(one) == Asked("create", "", "v1", "pods/eviction", "default", "a")
-    two = Request("GET", "/apis/apps/v1/daemonsets", {"watch": "true"}, {})
-    assert Asked.of(two) == Asked("watch", "apps", "v1", "daemonsets")
