@@ -1,4 +1,4 @@
-"""What the functions ask of an API server, over all scenes, is what the chart grants them and `sluice doctor` looks for.
+"""What the functions ask of an API server in all scenes is what the chart grants them and `sluice doctor` looks for.
 
 Quick, and without a cluster; `make rights` takes each right away before a real one."""
 
