@@ -3,7 +3,15 @@
 provider "azurerm" {
   subscription_id     = var.subscription_id
   storage_use_azuread = true # there are no keys to use instead
-  features {}
+
+  features {
+    application_insights {
+      disable_generated_rule = true
+    }
+    resource_group {
+      prevent_deletion_if_contains_resources = false # Application Insights leaves an action group of its own behind
+    }
+  }
 }
 
 provider "azapi" {
