@@ -52,8 +52,8 @@ type cluster = {
 @minLength(1)
 param clusters cluster[]
 
-@description('Key Vault with Azure RBAC that holds the kubeconfigs.')
-param keyVaultId string
+@description('Key Vault with Azure RBAC that holds the kubeconfigs; none, where all clusters have entra.')
+param keyVaultId string?
 
 @minValue(0)
 @maxValue(20)
@@ -114,6 +114,7 @@ var allTags = union(tags, { 'sluice.io/installation': name })
 var stem = uniqueString(resourceGroup().id, name)
 var appName = '${name}-${take(stem, 6)}'
 var hubName = replace(name, '-', '')
+var vaultId = keyVaultId ?? '${resourceGroup().id}/none' // a scope is worked out even of a module that is left out
 var clusterNames = map(clusters, each => each.name)
 var containerNames = concat(
   ['config', 'dead-letters', 'package'],
@@ -504,10 +505,10 @@ module app_quota 'subscription-rights.bicep' = [
   }
 ]
 
-module app_vault 'vault-right.bicep' = {
+module app_vault 'vault-right.bicep' = if (keyVaultId != null) {
   name: '${name}-vault'
-  scope: resourceGroup(split(keyVaultId, '/')[2], split(keyVaultId, '/')[4])
-  params: { principalId: app_identity.properties.principalId, vaultName: last(split(keyVaultId, '/')) }
+  scope: resourceGroup(split(vaultId, '/')[2], split(vaultId, '/')[4])
+  params: { principalId: app_identity.properties.principalId, vaultName: last(split(vaultId, '/')) }
 }
 
 resource app_storage 'Microsoft.Authorization/roleAssignments@2022-04-01' = [

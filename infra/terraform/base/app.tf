@@ -10,6 +10,8 @@ resource "azurerm_service_plan" "app" {
 }
 
 locals {
+  uses_vault = anytrue([for each in var.clusters : each.entra == null])
+
   kubeconfig_settings = {
     for name, cluster in var.clusters :
     "SLUICE_KUBECONFIG_${upper(replace(name, "-", "_"))}" => (
@@ -114,6 +116,8 @@ resource "azurerm_function_app_flex_consumption" "app" {
 
 # Key Vault references are resolved with this identity; azurerm has no argument for it on Flex Consumption.
 resource "azapi_update_resource" "vault_identity" {
+  count = local.uses_vault ? 1 : 0
+
   type        = "Microsoft.Web/sites@2023-12-01"
   resource_id = azurerm_function_app_flex_consumption.app.id
   body        = { properties = { keyVaultReferenceIdentity = azurerm_user_assigned_identity.app.id } }

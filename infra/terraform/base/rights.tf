@@ -65,6 +65,8 @@ resource "azurerm_role_assignment" "app_storage" {
 }
 
 resource "azurerm_role_assignment" "app_vault" {
+  count = local.uses_vault ? 1 : 0
+
   scope                = var.key_vault_id
   role_definition_name = "Key Vault Secrets User"
   principal_id         = azurerm_user_assigned_identity.app.principal_id

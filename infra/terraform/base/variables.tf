@@ -120,12 +120,16 @@ variable "clusters" {
 }
 
 variable "key_vault_id" {
-  description = "Key Vault (with Azure RBAC) that holds the kubeconfigs."
+  description = "Key Vault (with Azure RBAC) that holds the kubeconfigs. Null, where all clusters have entra."
   type        = string
-  nullable    = false
+  default     = null
 
   validation {
-    condition     = can(regex("^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft.KeyVault/vaults/[^/]+$", var.key_vault_id))
+    condition     = var.key_vault_id != null || alltrue([for each in var.clusters : each.kubeconfig_secret_id == null])
+    error_message = "key_vault_id: name the vault in which the clusters' kubeconfig_secret_id lie."
+  }
+  validation {
+    condition     = var.key_vault_id == null || can(regex("^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft.KeyVault/vaults/[^/]+$", var.key_vault_id))
     error_message = "key_vault_id: the id of a Key Vault."
   }
 }

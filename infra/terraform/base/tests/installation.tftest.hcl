@@ -182,7 +182,6 @@ run "bad_values_are_refused_together" {
   variables {
     name                   = "Sluice!"
     location               = "West Europe"
-    key_vault_id           = "vault"
     resource_group_name    = "/subscriptions/x/resourceGroups/sluice"
     alert_email            = "somebody"
     alert_action_group_ids = ["pager"]
@@ -200,7 +199,7 @@ run "bad_values_are_refused_together" {
     }
   }
   expect_failures = [
-    var.name, var.location, var.resource_group_name, var.key_vault_id, var.alert_email, var.alert_action_group_ids,
+    var.name, var.location, var.resource_group_name, var.alert_email, var.alert_action_group_ids,
     var.always_ready, var.always_ready_ingest, var.maximum_instances, var.log_retention_days, var.instance_memory_mb, var.clusters,
   ]
 }
@@ -252,6 +251,7 @@ run "private_api_servers_are_reached_from_a_subnet_that_is_there" {
 
 run "on_aks_the_app_is_itself_and_no_secret_is_needed" {
   variables {
+    key_vault_id = null
     clusters = {
       training = {
         oidc_issuer_url = "https://westeurope.oic.prod-aks.azure.com/x/"
@@ -274,6 +274,10 @@ run "on_aks_the_app_is_itself_and_no_secret_is_needed" {
       } } }]
     }
     error_message = "an address, a CA, and how to get a token: nothing secret"
+  }
+  assert {
+    condition     = length(azurerm_role_assignment.app_vault) == 0
+    error_message = "and no vault"
   }
 }
 
@@ -319,4 +323,20 @@ run "keys_are_not_given_beside_entra" {
     function_keys         = true
   }
   expect_failures = [var.function_keys]
+}
+
+run "a_vault_is_needed_where_a_kubeconfig_lies" {
+  command = plan
+  variables {
+    key_vault_id = null
+  }
+  expect_failures = [var.key_vault_id]
+}
+
+run "a_vault_is_told_by_its_id" {
+  command = plan
+  variables {
+    key_vault_id = "vault"
+  }
+  expect_failures = [var.key_vault_id]
 }

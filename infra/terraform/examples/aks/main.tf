@@ -1,5 +1,5 @@
-# An AKS cluster that exists already (made with --enable-oidc-issuer --enable-workload-identity), and two agent pools for
-# Sluice: Spot first, on-demand behind it.
+# An AKS cluster that exists already, made with --enable-oidc-issuer --enable-workload-identity --enable-aad, and two agent
+# pools for Sluice: Spot first, on-demand behind it. No secret anywhere: the app is itself in the cluster.
 
 variable "aks_cluster_id" {
   description = "Id of the AKS cluster, as `az aks show --query id` prints it."
@@ -12,11 +12,17 @@ variable "aks_cluster_id" {
   }
 }
 
-# azurerm's own data source would bring the cluster's kubeconfigs into the state; of these two nothing is secret.
+variable "api_server_ca" {
+  description = "The cluster's CA in base64, which is not secret: certificate-authority-data of what `az aks get-credentials` writes."
+  type        = string
+  nullable    = false
+}
+
+# azurerm's own data source would bring the cluster's kubeconfigs into the state; nothing of these is secret.
 data "azapi_resource" "cluster" {
   type                   = "Microsoft.ContainerService/managedClusters@2025-05-01"
   resource_id            = local.aks_cluster_id
-  response_export_values = ["properties.oidcIssuerProfile.issuerURL", "properties.nodeResourceGroup"]
+  response_export_values = ["properties.oidcIssuerProfile.issuerURL", "properties.nodeResourceGroup", "properties.fqdn"]
 }
 
 locals {
@@ -25,6 +31,7 @@ locals {
   group = "/subscriptions/${local.parts[2]}/resourceGroups/${local.parts[4]}"
   nodes = "/subscriptions/${local.parts[2]}/resourceGroups/${local.about.nodeResourceGroup}"
 
+  vault          = false
   aks_cluster_id = "${local.group}/providers/Microsoft.ContainerService/managedClusters/${local.parts[8]}"
 
   pools_file = templatefile("${path.module}/pools.yaml", {
@@ -42,13 +49,12 @@ module "base" {
   name                = var.name
   location            = var.location
   resource_group_name = module.surroundings.resource_group_name
-  key_vault_id        = module.surroundings.key_vault_id
   alert_email         = var.alert_email
 
   clusters = {
     (var.cluster) = {
-      oidc_issuer_url      = local.about.oidcIssuerProfile.issuerURL
-      kubeconfig_secret_id = "${module.surroundings.vault_uri}secrets/${var.cluster}"
+      oidc_issuer_url = local.about.oidcIssuerProfile.issuerURL
+      entra           = { server = "https://${local.about.fqdn}:443", ca_certificate = var.api_server_ca }
       pool_groups = {
         (local.group) = ["aks"]
         (local.nodes) = ["aks-nodes"]

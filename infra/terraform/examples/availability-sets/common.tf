@@ -23,6 +23,7 @@ module "surroundings" {
 
   name     = var.name
   location = var.location
+  vault    = local.vault
 }
 
 data "azurerm_client_config" "current" {}

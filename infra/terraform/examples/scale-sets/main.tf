@@ -38,6 +38,8 @@ variable "ssh_public_key" {
 }
 
 locals {
+  vault = true # the cluster does not know Entra identities: a service account's token lies there
+
   pools_file = templatefile("${path.module}/pools.yaml", {
     cluster        = var.cluster
     subscription   = var.subscription_id

@@ -31,7 +31,7 @@ output "app_name" {
 }
 
 output "vault_uri" {
-  description = "Where the app's kubeconfig goes, as a secret named after the cluster."
+  description = "Where the app's kubeconfig goes, as a secret named after the cluster; empty where the app is itself there."
   value       = module.surroundings.vault_uri
 }
 

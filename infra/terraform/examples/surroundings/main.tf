@@ -1,4 +1,5 @@
-# What an installation stands in: a resource group, a vault for kubeconfigs, and the rights to fill it for whoever applies.
+# What an installation stands in: a resource group and, where the app cannot be itself in the cluster, a vault for its
+# kubeconfig, with the right to fill it for whoever applies.
 
 data "azurerm_client_config" "current" {}
 
@@ -8,6 +9,8 @@ resource "azurerm_resource_group" "sluice" {
 }
 
 resource "azurerm_key_vault" "kubeconfigs" {
+  count = var.vault ? 1 : 0
+
   #checkov:skip=CKV_AZURE_109:an app without a subnet comes from Azure's own addresses; with one, close the vault to others
   #checkov:skip=CKV_AZURE_189:an app without a subnet resolves its references over the public endpoint, by Entra alone
   #checkov:skip=CKV2_AZURE_32:a private endpoint is the user's choice, with their network
@@ -21,7 +24,9 @@ resource "azurerm_key_vault" "kubeconfigs" {
 }
 
 resource "azurerm_role_assignment" "operator_vault" {
-  scope                = azurerm_key_vault.kubeconfigs.id
+  count = var.vault ? 1 : 0
+
+  scope                = azurerm_key_vault.kubeconfigs[0].id
   role_definition_name = "Key Vault Secrets Officer"
   principal_id         = data.azurerm_client_config.current.object_id
 }

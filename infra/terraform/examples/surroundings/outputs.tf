@@ -4,11 +4,11 @@ output "resource_group_name" {
 }
 
 output "key_vault_id" {
-  description = "For `base`."
-  value       = azurerm_key_vault.kubeconfigs.id
+  description = "For `base`; null without a vault."
+  value       = one(azurerm_key_vault.kubeconfigs[*].id)
 }
 
 output "vault_uri" {
-  description = "Ends in a slash."
-  value       = azurerm_key_vault.kubeconfigs.vault_uri
+  description = "Ends in a slash; empty without a vault."
+  value       = var.vault ? azurerm_key_vault.kubeconfigs[0].vault_uri : ""
 }

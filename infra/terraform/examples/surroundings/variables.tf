@@ -9,3 +9,9 @@ variable "location" {
   type        = string
   nullable    = false
 }
+
+variable "vault" {
+  description = "Whether a kubeconfig with a token is to be kept."
+  type        = bool
+  nullable    = false
+}

@@ -8,6 +8,6 @@ mock_resource "azapi_resource" {
 }
 mock_data "azapi_resource" {
   defaults = {
-    output = "{\"properties\":{\"oidcIssuerProfile\":{\"issuerURL\":\"https://westeurope.oic.prod-aks.azure.com/x/\"},\"nodeResourceGroup\":\"MC_aks_training_westeurope\"}}"
+    output = "{\"properties\":{\"oidcIssuerProfile\":{\"issuerURL\":\"https://westeurope.oic.prod-aks.azure.com/x/\"},\"fqdn\":\"training-x.hcp.westeurope.azmk8s.io\",\"nodeResourceGroup\":\"MC_aks_training_westeurope\"}}"
   }
 }

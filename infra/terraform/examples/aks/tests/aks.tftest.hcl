@@ -9,6 +9,7 @@ mock_provider "azapi" {
 variables {
   subscription_id = "00000000-0000-0000-0000-000000000001"
   location        = "westeurope"
+  api_server_ca   = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCngKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="
   aks_cluster_id  = "/subscriptions/00000000-0000-0000-0000-000000000001/resourcegroups/aks/providers/Microsoft.ContainerService/managedClusters/training"
 }
 
