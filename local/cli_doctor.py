@@ -14,17 +14,17 @@ from pathlib import Path
 
 import orjson
 
-from local.cli_app import KEY_VARIABLE as FUNCTION_KEY
 from local.cli_app import add_output, app_address
 from local.cli_input import read_pools
 from local.cli_levers import span_of
 from local.cluster_dump import read_input
 from local.doctor.clocks import Clocks
+from local.doctor.entering import Wallet
 from local.doctor.examination import Keys, examine
 from local.doctor.findings import Finding, exit_code
 from local.doctor.installation import Installation, NotOutputs, read_outputs
 from local.doctor.judging_handshake import KEY_VARIABLE
-from local.doctor.probing_azure import OperatorsArm, webhook_key
+from local.doctor.probing_azure import OperatorsArm, entra_token, function_key, webhook_key
 from local.doctor.report import as_json, as_text
 from local.doctor.target import Target, embedded
 from local.doctor.waiting import Patience, wait_for
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     arm = _arm(target, clocks)
     if arguments.wait_for:
         return _wait(arguments, target, arm)
-    keys = Keys(os.environ.get(FUNCTION_KEY, "").strip(), os.environ.get(KEY_VARIABLE, "").strip())
+    keys = Keys(_wallet(target, arm), os.environ.get(KEY_VARIABLE, "").strip())
     findings = examine(target, arm, clocks, keys)
     if arguments.output == "json":
         made = list(findings)
@@ -142,6 +142,13 @@ def _installation(name: str) -> Installation:
     except NotOutputs as error:
         how = "give what `terraform -chdir=infra/terraform/base output -json` prints"
         raise UserError(f"--installation {name}: {error}: {how}") from error
+
+
+def _wallet(target: Target, arm: OperatorsArm | None) -> Wallet | None:
+    """What the caller's login opens, for an app that is known by its installation."""
+    if arm is None or target.installation is None or target.stand_ins:
+        return None
+    return Wallet(entra_token, partial(function_key, arm, target.installation.app_id))
 
 
 def _arm(target: Target, clocks: Clocks) -> OperatorsArm | None:

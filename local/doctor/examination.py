@@ -8,6 +8,7 @@ from typing import Any
 
 from local.doctor import judging_clocks
 from local.doctor.clocks import Clocks
+from local.doctor.entering import Wallet
 from local.doctor.findings import Check, Finding
 from local.doctor.part_app import ask_app, judge_clusters, shaken
 from local.doctor.part_azure import AzurePart
@@ -22,15 +23,15 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Of the app's function `doctor`, and of its Event Grid webhook; "" where none is known."""
+    """`wallet` for the app's functions, `webhook` is the key of its Event Grid webhook; none where none is known."""
 
-    function: str = ""
+    wallet: Wallet | None = None
     webhook: str = ""
 
 
 def examine(target: Target, arm: Arm | None, clocks: Clocks, keys: Keys) -> Iterator[Finding]:
     """All findings, as they are made. `arm` None: nobody asks Azure."""
-    answer = yield from ask_app(target, arm, clocks, keys.function)
+    answer = yield from ask_app(target, clocks, keys.wallet)
     if answer is not None:
         yield shaken(target, arm, keys.webhook)
     said = answer or {}

@@ -8,24 +8,23 @@ from typing import Any
 
 import orjson
 
-from local.cli_app import credentials, how_to_enter
+from local.cli_app import how_to_enter
 from local.doctor import judging_app, judging_handshake, judging_versions
 from local.doctor.clocks import Clocks
+from local.doctor.entering import Wallet, entered
 from local.doctor.findings import Cause, Check, Finding
-from local.doctor.probing_azure import Arm, function_key, webhook_key
-from local.doctor.probing_web import Answer, Unanswered, fetch, shake_hands
+from local.doctor.probing_azure import Arm, webhook_key
+from local.doctor.probing_web import Answer, Unanswered, shake_hands
 from local.doctor.target import Target
+from shared.adapters.errors import OutsideError
 from shared.version import VERSION
 
 Json = dict[str, Any]
 INGEST = "ingest"
-_SECONDS = 225.0  # the app tries everything in turn, and Azure gives a request 230 s
-
-
 _HOW = how_to_enter("doctor")
 
 
-def ask_app(target: Target, arm: Arm | None, clocks: Clocks, key: str) -> Generator[Finding, None, Json | None]:
+def ask_app(target: Target, clocks: Clocks, wallet: Wallet | None) -> Generator[Finding, None, Json | None]:
     """Returns what the app says of each cluster; nothing when it says something else, None when nobody answers."""
     if not target.app_url:
         remedy = "give --installation, or --url, once the stage base was applied"
@@ -35,13 +34,14 @@ def ask_app(target: Target, arm: Arm | None, clocks: Clocks, key: str) -> Genera
     query = f"?cluster={target.cluster}" if target.cluster else ""
     url = f"{target.app_url}/api/doctor{query}"
     try:
-        answer = fetch("GET", url, _headers(key), seconds=_SECONDS)
-        if answer.status == 401 and not key and arm is not None and target.installation is not None:
-            answer = fetch("GET", url, _headers(function_key(arm, target.installation.app_id)), seconds=_SECONDS)
+        answer = entered(url, wallet)
     except Unanswered as error:
         remedy = "check the app's address, and that it is started (az functionapp start)"
         yield check.failed(f"nothing answers ({error})", remedy, Cause.UNREACHABLE)
         return None
+    except OutsideError as error:
+        yield check.failed(f"takes Entra tokens, and you get none: {error.message}", _HOW, Cause.RIGHTS)
+        return {}
     document = _document(answer)
     if document is None:
         yield _refused(check, answer)
@@ -71,10 +71,6 @@ def shaken(target: Target, arm: Arm | None, key: str) -> Finding:
     except Unanswered as error:
         return judging_handshake.unanswered(INGEST, target.app_url, str(error))
     return judging_handshake.judge(INGEST, answer.status, answer.headers)
-
-
-def _headers(key: str) -> dict[str, str]:
-    return {**credentials(), **({"x-functions-key": key} if key else {})}
 
 
 def _said(answer: Answer) -> str:

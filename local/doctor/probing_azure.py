@@ -12,6 +12,7 @@ from azure.core.rest import HttpRequest, HttpResponse
 
 from local.azure_transport import NoAuthentication, NoCredential
 from shared.adapters.azure_access import RawArm, client_options
+from shared.adapters.azure_errors import translated
 from shared.adapters.errors import NotFound, OutsideError
 
 Json = dict[str, Any]
@@ -91,6 +92,12 @@ def _login() -> Any:  # noqa: ANN401 - a TokenCredential, whose package is dear 
     from azure.identity import DefaultAzureCredential  # noqa: PLC0415 - only who asks Azure pays for it
 
     return DefaultAzureCredential(exclude_interactive_browser_credential=True)
+
+
+def entra_token(scope: str) -> str:
+    """An access token of whoever runs the doctor. Raises OutsideError."""
+    with translated(f"a token for {scope}"):
+        return str(_login().get_token(scope).token)
 
 
 def found(arm: Arm, path: str, version: str, doing: str) -> Json | None:
