@@ -99,13 +99,20 @@ def told(error: OutsideError) -> Json:
 
 
 def _api_server(world: World, cluster: str) -> tuple[Json, list[Json]]:
-    """Whether it answers this app at all, and what the app may do there by its own word."""
-    from shared.adapters.reaching import TROUBLE, UNUSABLE, reach  # noqa: PLC0415 - no cold start needs its client
+    """The cluster's API server as this app has it; past who notes refusals: to be asked is no reason to write."""
+    from shared.adapters.reaching import UNUSABLE  # noqa: PLC0415 - no cold start needs its client
 
     try:
-        api = world.services.cluster(cluster)  # past who notes refusals: to be asked is no reason to write
+        api = world.services.cluster(cluster)
     except OutsideError as error:
         return {"obstacle": UNUSABLE, "reason": error.message}, []
+    return reviewed(api)
+
+
+def reviewed(api: ClusterApi) -> tuple[Json, list[Json]]:
+    """Whether it answers at all, {"obstacle", "reason"}, and what who asks may do there, by its own word."""
+    from shared.adapters.reaching import TROUBLE, reach  # noqa: PLC0415 - as above
+
     reached = reach(api)
     if reached.obstacle:
         return {"obstacle": reached.obstacle, "reason": reached.reason}, []

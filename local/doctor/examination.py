@@ -62,6 +62,9 @@ def _clusters(
 ) -> Iterator[Finding]:
     if not target.kubeconfig:
         yield from _without("cluster", "--kubeconfig")
+    elif not configs:
+        remedy = "give --pools, or an app that has a valid pools file"
+        yield Check("cluster").skipped("no pools file says what should be there", remedy)
     elif len(configs) > 1:
         remedy = f"name one of {', '.join(sorted(configs))} with --cluster"
         yield Check("cluster").skipped("there are several clusters, and one kubeconfig", remedy)

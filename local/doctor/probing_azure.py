@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from functools import cached_property
@@ -91,6 +92,7 @@ class _Client:
 def _login() -> Any:  # noqa: ANN401 - a TokenCredential, whose package is dear to import
     from azure.identity import DefaultAzureCredential  # noqa: PLC0415 - only who asks Azure pays for it
 
+    logging.getLogger("azure.identity").setLevel(logging.CRITICAL)  # its refusal is told by whoever asked for a token
     return DefaultAzureCredential(exclude_interactive_browser_credential=True)
 
 

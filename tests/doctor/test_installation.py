@@ -65,6 +65,11 @@ def test_an_app_alone_is_examined_by_its_address(clinic: Clinic, capsys: pytest.
     assert "skip  cluster: not looked at" in out
 
 
+def test_a_kubeconfig_alone_is_not_enough_to_look_into_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["doctor", "--kubeconfig", "some"]) == 0
+    assert "skip  cluster: no pools file says what should be there" in capsys.readouterr().out
+
+
 def test_a_cluster_that_the_app_does_not_know_is_told(clinic: Clinic, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor", "--url", clinic.app_url, "--cluster", "other"]) == 5
     assert "FAIL  pools-file other: the app has no such pools file" in capsys.readouterr().out
