@@ -208,9 +208,9 @@ class World(VirtualSystem):
         self.timeline.call_later(wait, lambda: agent.poll(self.timeline.now()))
 
 
-def _store_only(world: FunctionsWorld, name: str, snapshot: Snapshot) -> None:
+def _store_only(world: FunctionsWorld, name: str, snapshot: Snapshot, written: bytes = b"") -> None:
     """`ingest` runs in a scale group of its own: the worker finds nothing of what it had at hand."""
-    world.store.put(snapshot_container(snapshot.cluster), name, encode(snapshot))
+    world.store.put(snapshot_container(snapshot.cluster), name, written or encode(snapshot))
 
 
 FunctionsWorld.put_snapshot = _store_only  # type: ignore[method-assign]
