@@ -1,3 +1,5 @@
+import base64
+import re
 import sys
 import time
 from subprocess import run
@@ -10,8 +12,11 @@ from local.azure_transport import HandlerTransport
 from local.timeline import VirtualTimeline
 from local.web import Request, Response
 from shared.adapters.azure_compute import make_compute
+from shared.adapters.operation_tokens import unpack
 from tests.azure_compute.world import SCOPE
 from tests.builders import config, pool
+
+LONG = re.compile(r"[A-Za-z0-9+/]{40,}")  # what may be base64
 
 
 class Credential:
@@ -47,6 +52,18 @@ def test_requests_carry_a_bearer_token_for_the_endpoints_own_scope() -> None:
     assert credential.scopes == ["https://management.azure.com/.default"]
     assert {one["authorization"] for one in wire.headers} == {"Bearer secret"}
     assert wire.headers[0]["user-agent"].startswith("sluice")
+
+
+def test_what_is_kept_of_an_operation_holds_no_token() -> None:
+    timeline = VirtualTimeline()
+    arm = ArmStandIn(timeline)
+    gpu = pool("gpu")
+    arm.add_pools(config(gpu))
+    compute = make_compute(SCOPE, Credential(), transport=HandlerTransport(arm, timeline))
+    kept = str(unpack(compute.begin_capacity(gpu, 1, "")))
+    for part in [kept, *(base64.b64decode(each + "==").decode(errors="replace") for each in LONG.findall(kept))]:
+        assert "secret" not in part
+        assert "uthorization" not in part
 
 
 def test_the_heavy_clients_are_imported_only_when_one_is_made() -> None:

@@ -22,13 +22,14 @@ variable "api_server_ca" {
 data "azapi_resource" "cluster" {
   type                   = "Microsoft.ContainerService/managedClusters@2025-05-01"
   resource_id            = local.aks_cluster_id
-  response_export_values = ["properties.oidcIssuerProfile.issuerURL", "properties.nodeResourceGroup", "properties.fqdn"]
+  response_export_values = ["properties.oidcIssuerProfile.issuerURL", "properties.nodeResourceGroup", "properties.fqdn", "properties.privateFQDN"]
 }
 
 locals {
   about = try(data.azapi_resource.cluster.output.properties, jsondecode(data.azapi_resource.cluster.output).properties)
   parts = split("/", var.aks_cluster_id) # az writes resourcegroups, providers insist on resourceGroups
   group = "/subscriptions/${local.parts[2]}/resourceGroups/${local.parts[4]}"
+  host  = coalesce(try(local.about.privateFQDN, null), try(local.about.fqdn, null))
   nodes = "/subscriptions/${local.parts[2]}/resourceGroups/${local.about.nodeResourceGroup}"
 
   vault          = false
@@ -51,10 +52,12 @@ module "base" {
   resource_group_name = module.surroundings.resource_group_name
   alert_email         = var.alert_email
 
+  status_application_id = var.status_application_id
+
   clusters = {
     (var.cluster) = {
       oidc_issuer_url = local.about.oidcIssuerProfile.issuerURL
-      entra           = { server = "https://${local.about.fqdn}:443", ca_certificate = var.api_server_ca }
+      entra           = { server = "https://${local.host}:443", ca_certificate = var.api_server_ca }
       pool_groups = {
         (local.group) = ["aks"]
         (local.nodes) = ["aks-nodes"]

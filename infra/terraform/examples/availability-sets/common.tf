@@ -84,6 +84,12 @@ variable "published" {
   nullable    = false
 }
 
+variable "status_application_id" {
+  description = "Client id of the Entra application whose tokens open `sluice status` and the like (docs/secrets.md). Without it they are closed."
+  type        = string
+  default     = null
+}
+
 variable "alert_email" {
   description = "Who is told when something needs a look."
   type        = string

@@ -70,6 +70,8 @@ module "base" {
   key_vault_id        = module.surroundings.key_vault_id
   alert_email         = var.alert_email
 
+  status_application_id = var.status_application_id
+
   clusters = {
     (var.cluster) = {
       oidc_issuer_url      = var.oidc_issuer_url
