@@ -11,7 +11,7 @@ SEEDS ?= 300
 ARGS ?=
 FROM ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git log -1 --format=%H -- tests/upgrade/golden)
 
-.PHONY: help install run simulate sim sim-mutants upgrade golden test check audit format rights e2e e2e-scheduler e2e-burst crash control-plane bench-packing bench-plan bench-fallback package infra-check clean
+.PHONY: help install run simulate sim sim-mutants upgrade golden test check audit format rights e2e e2e-scheduler e2e-burst crash control-plane bench-packing bench-plan bench-fallback cost package infra-check clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -89,6 +89,9 @@ bench-plan: install ## `sluice plan -o json` from outside, on 15,000 pods and 1,
 
 bench-fallback: install ## How soon a failure, a Spot notice or an event becomes a request: whole system, written latency model (some 9 minutes)
 	$(PY) -m bench.fallback $(ARGS)
+
+cost: install ## What Sluice itself does in an idle and in a busy day: executions, storage operations, ARM calls (minutes)
+	$(PY) -m bench.cost --trace $(TRACE) $(ARGS)
 
 package: install ## What is uploaded to Azure: built, unpacked, run with its requirements alone; sizes, licences, SBOM
 	$(PY) -m pytest -q -rP -m "package or not package" tests/package $(ARGS)

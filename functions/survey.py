@@ -318,7 +318,8 @@ class Survey:
         return self._could_be_cheaper()
 
     def _could_be_cheaper(self) -> str:
-        if is_due(self.counts.keys(), self.config, planning_ledger(self.view), self.now):
+        spare = [pool.name for pool in self.config.pools if self.counts[pool.name] > pool.minimum]
+        if is_due(spare, self.config, planning_ledger(self.view), self.now):
             return "on-demand nodes stand in for Spot"
         looks = self.config.scale_down.replace_saving > 0 and is_rare_sweep(self.now)
         return "cheaper nodes may do" if looks else ""
@@ -346,7 +347,7 @@ class Survey:
     def _idle_long_enough(self) -> bool:
         """Whether an empty node has been empty for long, by our own memory: its event may have been lost."""
         busy = {pod["spec"].get("nodeName") for pod in self.pods if not _goes_with_node(pod)}
-        pools = {pool.name for pool in self.config.pools if pool.mode in (Mode.ACT, Mode.OBSERVE)}
+        pools = {pool.name for pool in self.config.pools if self._may_do_with_less(pool)}
         empty = [name for name, pool in self.pool_of.items() if pool in pools and name not in busy]
         before = self.world.document_or(self.config.cluster, IDLE, {})
         since = {name: before.get(name, stamp(self.now)) for name in empty}
@@ -358,6 +359,12 @@ class Survey:
             self.now - when >= patience and name not in self.view["retirements"] and name not in self.view["cooling"]
             for name, when in self.idle.items()
         )
+
+    def _may_do_with_less(self, pool: Pool) -> bool:
+        """Whether an empty node of the pool may be one too many: what its minimum or its headroom keeps is not."""
+        if pool.mode not in (Mode.ACT, Mode.OBSERVE) or self.counts[pool.name] <= pool.minimum:
+            return False
+        return not pool.headroom or self._free(pool.name) > pool.headroom
 
     def _plan_start(self, why: str) -> Json:
         op = operation_id(self.config.cluster, "sweep", stamp(self.now))

@@ -104,7 +104,7 @@ class VirtualSystem:
         self._inside, self._lifetime = inside, Lifetime(self.timeline)
         self._releases, self._direct_blobs = releases, direct_blobs
         self.host = self._new_host()
-        self.stand_ins.connect(self._deliver)
+        self.stand_ins.connect(self.deliver)
         outside = InProcess(self._doors("exporter"), self.timeline, direct_blobs=direct_blobs)
         self.transports = (inside, outside)
         store = outside.store()
@@ -198,7 +198,7 @@ class VirtualSystem:
         options = replace(options, version=release.version, strict=False)
         return FunctionsHost(app, timeline, options, journal=self._journal)
 
-    def _deliver(self, request: Request) -> Response:
+    def deliver(self, request: Request) -> Response:
         """As Event Grid reaches the host; raises ConnectionError while there is none."""
         if self._lifetime.over:
             raise ConnectionRefusedError("the Functions host is down")

@@ -122,3 +122,13 @@ def test_a_machine_that_is_evicted_before_it_became_a_node_is_replaced_by_the_ne
     assert stage.machines()["spot"] == 0
     stage.run(SWEEP)
     assert sum(stage.machines().values()) == 1
+
+
+def test_an_empty_node_that_a_minimum_keeps_makes_no_sweep_plan() -> None:
+    stage = Stage(POOLS.replace("price: 0.2\n", "price: 0.2\n    min: 1\n"), timers=True)
+    stage.run(1200)
+    assert stage.machines() == {"spot": 0, "regular": 1}
+    before = len(stage.orchestrations("admit"))
+    stage.run(3600)
+    assert len(stage.orchestrations("admit")) == before
+    assert stage.machines()["regular"] == 1
