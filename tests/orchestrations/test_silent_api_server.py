@@ -12,6 +12,7 @@ import pytest
 from functions import retiring
 from local.azure_transport import CONNECTION_LOST
 from local.web import Handler, Request, Response
+from shared.names import NODE_EVICTING
 from tests.orchestrations.stage import POOLS, Stage
 
 Json = dict[str, Any]
@@ -260,3 +261,24 @@ def test_a_pod_cannot_be_explained_meanwhile_but_the_answer_says_why() -> None:
     answer = orjson.loads(response.body)
     assert answer["verdict"] == "the API server does not answer, and it can't be looked at"
     assert REASON in answer["because"][0]
+
+
+def test_an_eviction_that_nobody_can_act_on_is_cleared_up_when_the_server_is_back() -> None:
+    stage, door = staged(timers=True)
+    stage.submit(1)
+    stage.run(2)
+    stage.say(seconds=240)
+    (node,) = (each["metadata"]["name"] for each in stage.nodes())
+    event = stage.event(NODE_EVICTING, {"nodes": [{"name": node, "evicting_at": stage.timeline.now().isoformat()}]})
+    door.shut = True
+    stage.stand.preempt(node)
+    stage.publisher.publish([event])
+    stage.run(400)
+    assert door.tries > 0
+    assert [each["metadata"]["name"] for each in stage.nodes()] == [node]
+    door.shut = False
+    stage.run(900)
+    assert node not in [each["metadata"]["name"] for each in stage.nodes()]
+    assert stage.ledger()["retirements"] == {}
+    assert not stage.stand.arm.truth.leaks().nics
+    assert not stage.stand.arm.truth.leaks().disks
