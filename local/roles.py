@@ -8,7 +8,8 @@ from pathlib import Path
 
 import orjson
 
-from shared.model import PoolKind
+from local.arm.rights import Grant
+from shared.model import Config, PoolKind
 
 FOLDER = Path(__file__).parents[1] / "infra" / "roles"
 LINKED, QUOTA, MACHINES = "linked-resources", "quota-reader", "agent-pool-machines"
@@ -26,6 +27,22 @@ class Role:
 
     name: str
     actions: Mapping[str, str]
+
+
+def grants_of(config: Config, roles: Mapping[str, Role]) -> list[Grant]:
+    """What `infra/terraform/base/rights.tf` assigns where all that the VMs of the pools use lies in their own resource
+    groups."""
+    found: set[tuple[str, str]] = set()
+    for pool in config.pools:
+        if pool.azure is None:
+            continue
+        subscription = f"/subscriptions/{pool.azure.subscription}"
+        group = f"{subscription}/resourceGroups/{pool.azure.resource_group}"
+        found |= {(BY_KIND[pool.kind], group), (LINKED, group), (QUOTA, subscription)}
+        if pool.kind is PoolKind.AKS:
+            kept_by_aks = f"MC_{pool.azure.resource_group}_{pool.azure.aks_cluster}_{pool.azure.location}"
+            found.add((MACHINES, f"{subscription}/resourceGroups/{kept_by_aks}"))
+    return [Grant(role, scope, frozenset(roles[role].actions)) for role, scope in sorted(found)]
 
 
 def read_roles(folder: Path = FOLDER) -> dict[str, Role]:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
 
 from local.arm.errors import ArmError
 from local.arm.routing import Target, parse_path
-from local.arm.stand_in import ArmStandIn
-from local.arm.state import Json
-from local.web import Request, Response
+from local.arm.state import Estate, Json
+from local.web import Handler, Request, Response
 
 _COMPUTE, _NETWORK = "Microsoft.Compute", "Microsoft.Network"
 _SUBNET = f"{_NETWORK}/virtualNetworks/subnets/join/action"
@@ -57,7 +57,7 @@ class Grant:
         """Whether it gives this right: scopes hold for all that lies below them, and case does not matter."""
         wanted, scope = demand.scope.lower(), self.scope.lower().rstrip("/")
         below = wanted == scope or wanted.startswith(f"{scope}/")
-        return below and demand.action.lower() in {action.lower() for action in self.actions}
+        return below and demand.action.lower() in _lowered(self.actions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +70,20 @@ class Demand:
 
 
 class GuardedArm:
-    """The stand-in for whoever has these grants and no other; see `local.web.Handler`.
+    """A door to the stand-in for whoever has these grants and no other; see `local.web.Handler`.
 
-    `on_demand` hears of each right that a request needs, with whether it was there.
+    `estate`: what there is, since the model of a scale set says what it uses. `on_demand` hears of each right that a
+    request needs, with whether it was there.
     """
 
     def __init__(
         self,
-        arm: ArmStandIn,
+        inner: Handler,
+        estate: Callable[[], Estate],
         grants: Iterable[Grant],
         on_demand: Callable[[Demand, bool], None] = lambda *_: None,
     ) -> None:
-        self._arm, self._grants, self._on_demand = arm, tuple(grants), on_demand
+        self._inner, self._estate, self._grants, self._on_demand = inner, estate, tuple(grants), on_demand
         self._homes: dict[str, str] = {}
 
     def handle(self, request: Request) -> Response:
@@ -91,7 +93,7 @@ class GuardedArm:
             self._check(list(self._demands(request, target)))
         except ArmError as refusal:
             return refusal.response()
-        response = self._arm.handle(request)
+        response = self._inner.handle(request)
         status_url = response.headers.get("azure-asyncoperation", "")
         if status_url:
             self._homes[_operation_id(status_url)] = (
@@ -115,7 +117,7 @@ class GuardedArm:
         home = f"/subscriptions/{target.subscription}/resourceGroups/{target.group}"
         yield from _unique(linked(body))
         if target.pattern == "microsoft.compute/virtualmachinescalesets/*":
-            group = self._arm.cloud.estate.group(target.subscription, target.group)
+            group = self._estate().group(target.subscription, target.group)
             there = group.scale_sets.get(target.names[0].lower())
             yield from _unique(linked(there.model)) if there is not None else ()
         if target.pattern == "microsoft.compute/virtualmachines/*":
@@ -196,6 +198,11 @@ def _linked_refusal(own: Demand, demand: Demand) -> tuple[str, str]:
         " the linked scope(s) are invalid."
     )
     return "LinkedAuthorizationFailed", message
+
+
+@lru_cache(maxsize=256)
+def _lowered(actions: frozenset[str]) -> frozenset[str]:
+    return frozenset(action.lower() for action in actions)
 
 
 def _operation_id(url: str) -> str:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from math import ceil
 
 import orjson
 
 from local.arm.faults import Fault
 from local.arm.pools import vm_template
+from local.arm.rights import GuardedArm
 from local.checker.evidence import Evidence
 from local.checker.rules import (
     check,
@@ -33,6 +34,7 @@ from local.functions_host import HostOptions
 from local.kube.kinds import DEPLOYMENT, NODE, POD
 from local.kube.objects import controller_of, is_finished
 from local.randomness import stream
+from local.roles import Role, grants_of, read_roles
 from local.simulation.doors import Crashes, HastyDoor, guarded
 from local.simulation.journal import MemoryJournal
 from local.simulation.trouble import Outbreak
@@ -45,6 +47,7 @@ from local.system.virtual import VirtualSystem
 from local.web import Handler, Request
 from shared.model import PoolKind
 from shared.names import CONFIG_CONTAINER
+from shared.settings.config import parse_config
 
 STEP = timedelta(seconds=20)
 CHECK_EVERY = timedelta(minutes=10)
@@ -58,6 +61,12 @@ PLENTY = 1_000_000
 _FAILED = re.compile(r'\{"ok": ?false, ?"kind": ?"([a-z-]+)"')
 Listener = Callable[[float, str, tuple[str | bytes, ...]], None]
 METHODS = {"create": "POST", "delete": "DELETE", "patch": "PATCH"}
+
+
+@cache
+def _roles() -> Mapping[str, Role]:
+    """Those that the app has in every world; none in a copy of the tree without them, where it may do everything."""
+    return read_roles()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +175,9 @@ class Run:
     def _guarded(self, door: str, inner: Handler) -> Handler:
         if door == "functions cluster":
             inner = HastyDoor(inner, self._cordon_first)
+        if door == "functions arm" and (roles := _roles()):
+            grants = grants_of(parse_config(self.world.text(), to_act=True), roles)
+            inner = GuardedArm(inner, lambda: self.system.stand_ins.arm.cloud.estate, grants)
         return guarded(door, inner, self._pass_by)
 
     def _templates(self) -> None:

@@ -16,20 +16,17 @@ CHILD = "virtualMachines"
 SETS, VMS = "Microsoft.Compute/virtualMachineScaleSets", "Microsoft.Compute/virtualMachines"
 
 
-def demanded(method: str, path: str, body: object = None) -> list[Demand]:
-    """What a request asks for of somebody who may do everything."""
+def door_with(grants: list[Grant], heard: list[Demand] | None = None) -> GuardedArm:
+    arm = ArmStandIn(VirtualTimeline())
+    note = [] if heard is None else heard
+    return GuardedArm(arm, lambda: arm.cloud.estate, grants, lambda demand, _: note.append(demand))
+
+
+def demanded(method: str, path: str) -> list[Demand]:
+    """What a request asks for first."""
     heard: list[Demand] = []
-    everything = Everything("all", "", frozenset())
-    door = GuardedArm(ArmStandIn(VirtualTimeline()), [everything], lambda demand, _: heard.append(demand))
-    door.handle(Request(method, path, {"api-version": "1"}, {}, orjson.dumps(body) if body is not None else b""))
+    door_with([], heard).handle(Request(method, path, {"api-version": "1"}, {}))
     return heard
-
-
-class Everything(Grant):
-    """Whoever has it may do all there is."""
-
-    def covers(self, demand: Demand) -> bool:
-        return True
 
 
 @pytest.mark.parametrize(
@@ -61,8 +58,7 @@ def test_a_scope_covers_what_lies_below_it_and_nothing_beside() -> None:
 
 
 def test_a_missing_right_is_refused_in_azure_s_words() -> None:
-    door = GuardedArm(ArmStandIn(VirtualTimeline()), [])
-    answer = door.handle(Request("GET", f"{GROUP}/providers/{VMS}", {"api-version": "1"}, {}))
+    answer = door_with([]).handle(Request("GET", f"{GROUP}/providers/{VMS}", {"api-version": "1"}, {}))
     error = orjson.loads(answer.body)["error"]
     assert (answer.status, error["code"]) == (403, "AuthorizationFailed")
     assert f"perform action '{VMS}/read' over scope '{GROUP}/providers/Microsoft.Compute'" in error["message"]
@@ -86,7 +82,7 @@ def test_a_linked_refusal_names_both_rights() -> None:
     grant = Grant("r", GROUP, frozenset({f"{VMS}/write"}))
     body = {"properties": {"subnet": {"id": "/subscriptions/s/subnets/a"}}}
     request = Request("PUT", f"{GROUP}/providers/{VMS}/a", {"api-version": "1"}, {}, orjson.dumps(body))
-    answer = GuardedArm(ArmStandIn(VirtualTimeline()), [grant]).handle(request)
+    answer = door_with([grant]).handle(request)
     error = orjson.loads(answer.body)["error"]
     assert (answer.status, error["code"]) == (403, "LinkedAuthorizationFailed")
     assert f"has permission to perform action '{VMS}/write'" in error["message"]

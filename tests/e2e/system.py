@@ -154,7 +154,8 @@ class RealSystem:
             assert pool.azure is not None
             where = f"/subscriptions/{pool.azure.subscription}/resourceGroups/{pool.azure.resource_group}"
             groups[where].add(pool.kind.value)
-        return Recorded(GuardedArm(self.azure.arm, grants(groups)), self.azure.chronicle, "arm")
+        arm = self.azure.arm
+        return Recorded(GuardedArm(arm, lambda: arm.cloud.estate, grants(groups)), self.azure.chronicle, "arm")
 
     def _start_functions(self, undo: ExitStack) -> str:
         port = self._folder / "functions.port"

@@ -91,10 +91,10 @@ def perform(scene: Scene, without: Right | None = None) -> Performance:
     )
     held = grants(scene.kinds, [SHARED], without=without)
     stage = Stage(
-        POOLS.format(kind=scene.kind, more=_MORE.get(scene.kind, "")),
+        pools_file(scene.kind),
         behaviour=quiet,
         timers=scene.timers,
-        guard=lambda arm: GuardedArm(arm, held, seen.note),
+        guard=lambda arm: GuardedArm(arm, lambda: arm.cloud.estate, held, seen.note),
     )
     scene.furnish(stage)
     try:
@@ -103,6 +103,11 @@ def perform(scene: Scene, without: Right | None = None) -> Performance:
         lacking = [each["what"] for each in stage.status()["clusters"]["training"]["lacking"]]
         seen.broken = Broken(f"{scene.name}: {error}; missing rights: {lacking}")
     return seen
+
+
+def pools_file(kind: str) -> str:
+    """One pool of this kind."""
+    return POOLS.format(kind=kind, more=_MORE.get(kind, ""))
 
 
 def grow_and_shrink(stage: Stage) -> None:

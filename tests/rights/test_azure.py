@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
-from tests.rights.azure_scenes import SCENES, Performance, Scene, perform
-from tests.rights.granted import INFRA, Right, app_rights, rights, role_file, role_files
+from local.roles import grants_of, read_roles
+from local.simulation import driver
+from local.simulation.worlds import draw_world
+from shared.settings.config import parse_config
+from tests.rights.azure_scenes import SCENES, Performance, Scene, perform, pools_file
+from tests.rights.granted import INFRA, Right, app_rights, grants, rights, role_file, role_files
 
 NAMES = [scene.name for scene in SCENES]
 
@@ -72,6 +77,29 @@ def test_the_assignments_are_those_that_rights_tf_makes() -> None:
         "merge(local.pool_rights, local.linked_rights, local.quota_rights)",
     ):
         assert _plain(part) in _plain(text), text
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=NAMES)
+def test_the_worlds_of_the_simulator_are_played_with_no_other_rights(scene: Scene) -> None:
+    config = parse_config(pools_file(scene.kind), to_act=True)
+    theirs = {(each.scope, each.actions) for each in grants_of(config, read_roles())}
+    assert theirs
+    assert theirs <= {(each.scope, each.actions) for each in grants(scene.kinds)}
+
+
+@pytest.mark.rights
+def test_a_world_of_the_simulator_comes_to_nothing_without_a_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    writes = [
+        (name, action) for name, role in read_roles().items() for action in role.actions if action.endswith("write")
+    ]
+    less = {
+        name: replace(
+            role, actions={action: why for action, why in role.actions.items() if (name, action) not in writes}
+        )
+        for name, role in read_roles().items()
+    }
+    monkeypatch.setattr(driver, "_roles", lambda: less)
+    assert any("unserved" in violation for violation in driver.play(draw_world(1)).violations)
 
 
 def page() -> list[tuple[str, str, str, str]]:
