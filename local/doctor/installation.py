@@ -22,12 +22,13 @@ class NotOutputs(ValueError):
 @dataclass(frozen=True, slots=True)
 class Installation:
     """`app_url` without trailing slash; `principal` is the object id of the app's identity; `topics` are resource ids,
-    by cluster. Empty where the outputs do not say."""
+    by cluster; `outbound` is the app's fixed address. Empty where the outputs do not say."""
 
     app_id: str
     app_url: str
     principal: str = ""
     topics: Mapping[str, str] = field(default_factory=dict)
+    outbound: str = ""
 
 
 def read_outputs(data: bytes) -> Installation:
@@ -47,6 +48,7 @@ def read_outputs(data: bytes) -> Installation:
         app_url=f"https://{outputs['app_hostname']}",
         principal=str(outputs.get("app_principal_id") or ""),
         topics=_topics(outputs.get("topics")),
+        outbound=str(outputs.get("outbound_address") or ""),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 from local.doctor.findings import Cause, Check, Finding
@@ -50,6 +51,19 @@ def way_of(cluster: Json | None) -> Way:
     if profile.get("enablePrivateCluster"):
         return Way.PRIVATE
     return Way.RANGES if profile.get("authorizedIPRanges") else Way.PUBLIC
+
+
+def judge_ranges(cluster: str, body: Json | None, outbound: str) -> Finding | None:
+    """Whether the app's fixed address is among an AKS cluster's authorised ranges; None where there is nothing to
+    compare."""
+    ranges = ((body or {}).get("properties", {}).get("apiServerAccessProfile") or {}).get("authorizedIPRanges") or ()
+    if not ranges or not outbound:
+        return None
+    check = Check("authorised-ranges", cluster)
+    if any(ip_address(outbound) in ip_network(each, strict=False) for each in ranges):
+        return check.ok(f"the app's address {outbound} is among them")
+    remedy = f"az aks update --api-server-authorized-ip-ranges {','.join([*ranges, f'{outbound}/32'])}"
+    return check.failed(f"the app's address {outbound} is not among {', '.join(ranges)}", remedy, Cause.UNREACHABLE)
 
 
 def judge(cluster: str, said: Json, way: Way) -> Finding:

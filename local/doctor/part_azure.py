@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any
 
-from local.doctor import judging_pools, judging_sizes, judging_topic
+from local.doctor import judging_pools, judging_reach, judging_sizes, judging_topic
 from local.doctor.findings import Cause, Check, Finding
 from local.doctor.judging_rights import Need
 from local.doctor.part_rights import group_of, needs_of, rights_of_app, rights_to_roll_out
@@ -85,6 +85,7 @@ class AzurePart:
             yield "topic", self._topics
         yield "pool", self._pools_there
         yield "scaler", self._other_scalers
+        yield "authorised-ranges", self._ranges
         yield "size", self._sizes
         yield "quota", self._quotas
         if installation is None:
@@ -136,6 +137,11 @@ class AzurePart:
             )
             rules = self._arm.list(path, AUTOSCALE_API, f"autoscale settings of {group}")
             yield from judging_pools.judge_autoscale(pools, rules)
+
+    def _ranges(self) -> Iterator[Finding]:
+        outbound = self._target.installation.outbound if self._target.installation is not None else ""
+        judged = (judging_reach.judge_ranges(name, self.managed(name), outbound) for name in self._clusters)
+        yield from (finding for finding in judged if finding is not None)
 
     def _needs(self) -> list[Need]:
         return needs_of(self._pools, self._bodies, self._node_groups())

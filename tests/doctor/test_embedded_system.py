@@ -266,4 +266,4 @@ def test_the_page_names_every_check(look: Look, clinic: Clinic) -> None:
     page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
     told = set(re.findall(r"^\| `([a-z-]+)` \| ", page.partition("## Checks")[2], re.MULTILINE))
     made = {each["check"] for each in look()[1]["checks"]} | {each.check for each in before_rollout(clinic)}
-    assert told == made | {"nodes"}
+    assert told == made | {"nodes", "authorised-ranges"}

@@ -154,6 +154,28 @@ def test_each_way_to_an_api_server_fails_in_its_own_manner(
     assert finding.message == f"does not answer the app ({way}): why"
 
 
+@pytest.mark.parametrize(
+    ("ranges", "outbound", "bad"),
+    [
+        (["20.1.2.0/24"], "20.1.2.3", False),
+        (["9.9.9.9", "20.1.2.3/32"], "20.1.2.3", False),
+        (["9.9.9.9/32"], "20.1.2.3", True),
+    ],
+)
+def test_the_apps_address_is_among_the_authorised_ranges(ranges: list[str], outbound: str, bad: bool) -> None:
+    body = {"properties": {"apiServerAccessProfile": {"authorizedIPRanges": ranges}}}
+    finding = judging_reach.judge_ranges("training", body, outbound)
+    assert finding is not None
+    assert finding.bad is bad
+    assert not bad or finding.remedy.endswith("--api-server-authorized-ip-ranges 9.9.9.9/32,20.1.2.3/32")
+
+
+@pytest.mark.parametrize(("ranges", "outbound"), [([], "20.1.2.3"), (["9.9.9.9/32"], "")])
+def test_without_ranges_or_a_fixed_address_there_is_nothing_to_compare(ranges: list[str], outbound: str) -> None:
+    body = {"properties": {"apiServerAccessProfile": {"authorizedIPRanges": ranges}}}
+    assert judging_reach.judge_ranges("training", body, outbound) is None
+
+
 def test_where_nobody_says_which_way_is_meant_all_of_them_are_named() -> None:
     assert judging_reach.way_of(None) is Way.UNKNOWN
     finding = judging_reach.judge("training", {"obstacle": SILENT, "reason": "why"}, Way.UNKNOWN)
