@@ -20,12 +20,13 @@ def served_in_part(evidence: Evidence, within: timedelta = GIVEN_BACK_WITHIN) ->
     """Nodes that were bought for a gang, hold nothing but members of it for longer than `within`, and that it could not
     start with.
 
-    Members that nobody would make anew cannot be moved, and nodes that stood before are not given back.
+    Members that nobody would make anew cannot be moved, and nodes that stood before are not given back. Where nobody
+    waits, the others have run to their end.
     """
     for name, members in sorted(_gangs(evidence).items()):
         bound = [pod for pod in members if pod.spec.get("nodeName")]
         least = max(int(pod.annotations.get(MINIMUM, 1)) for pod in members)
-        if not 0 < len(bound) < least or any(is_finished(pod) for pod in members):
+        if not 0 < len(bound) < min(least, len(members)) or any(is_finished(pod) for pod in members):
             continue
         nodes = sorted({str(pod.spec["nodeName"]) for pod in bound if _waits_in_vain(evidence, pod, members, within)})
         if nodes:
