@@ -20,7 +20,7 @@ import orjson
 from local.arm.faults import Fault
 from local.arm.pools import vm_template
 from local.arm.rights import GuardedArm
-from local.checker.evidence import Evidence
+from local.checker.evidence import NODE_OPT_OUTS, Evidence
 from local.checker.rules import (
     check,
     gangs_start_together,
@@ -106,6 +106,7 @@ class Run:
         self._found: dict[str, None] = {}
         self._draw = stream(world.seed, "driver")
         self._haste = stream(world.seed, "haste")
+        self._keeping = stream(world.seed, "keeping")
         self._replays = stream(world.seed, "replays")
         self._crashes: Crashes | None = None
         self._armed: list[Fault] = []
@@ -215,6 +216,8 @@ class Run:
                 self._preempt((deed.body or {})["share"], deed.number)
             case "cordon":
                 self._cordon()
+            case "keep":
+                self._keep()
             case "quota":
                 arm.cloud.quota.set_limit(deed.name, int(deed.number))
             case "stock":
@@ -238,6 +241,15 @@ class Run:
         if nodes:
             self._mark(self._draw.choice(nodes).name, unschedulable=True)
             self.probes["administrator's cordon"] += 1
+
+    def _keep(self) -> None:
+        """Somebody says of a node that it must stay, until all is calm."""
+        nodes = list(self.system.stand_ins.cluster.store.all(NODE))
+        if nodes:
+            name, value = self._keeping.choice(NODE_OPT_OUTS)
+            kept = self._keeping.choice(nodes).name
+            self._send("PATCH", f"/api/v1/nodes/{kept}", {"metadata": {"annotations": {name: value}}})
+            self.probes["administrator's opt-out"] += 1
 
     def _cordon_first(self, name: str) -> None:
         """Somebody takes a node out of service just when Sluice would."""
@@ -289,6 +301,8 @@ class Run:
         for node in list(stand_ins.cluster.store.all(NODE)):
             if node.spec.get("unschedulable") and "sluice.io/retire-operation" not in node.annotations:
                 self._mark(node.name, unschedulable=False)
+            if said := {name: None for name, _ in NODE_OPT_OUTS if name in node.annotations}:
+                self._send("PATCH", f"/api/v1/nodes/{node.name}", {"metadata": {"annotations": said}})
         for pod in list(stand_ins.cluster.store.all(POD)):
             if FINALIZER in (pod.metadata.get("finalizers") or ()):
                 path = f"/api/v1/namespaces/default/pods/{pod.name}"

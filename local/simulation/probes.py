@@ -59,6 +59,7 @@ REQUIRED = frozenset(
     {
         "activity run twice",
         "administrator's cordon",
+        "administrator's opt-out",
         "administrator's cordon at the same moment",
         "eviction refused by a budget",
         "spot eviction",

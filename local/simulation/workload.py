@@ -1,4 +1,4 @@
-"""What people do in a world, as data: pods and their owners come, grow, shrink and go, nodes are cordoned."""
+"""What people do in a world, as data: pods and their owners come, grow, shrink and go, nodes are cordoned or kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from random import Random
 from typing import Any, Literal
 
 Json = dict[str, Any]
-Doing = Literal["create", "delete", "patch", "preempt", "cordon", "quota", "stock", "throttle", "mode", "upgrade"]
+Doing = Literal[
+    "create", "delete", "patch", "preempt", "cordon", "keep", "quota", "stock", "throttle", "mode", "upgrade"
+]
 KEEPING = ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"), ("karpenter.sh/do-not-disrupt", "true")
 WAITING = (
     ("sluice.io/wait-for-completion", "true"),

@@ -37,6 +37,7 @@ SKUS = (("Standard_D4s_v5", 4, 16, 0.2), ("Standard_D8s_v5", 8, 32, 0.4), ("Stan
 MOST_POOLS = 5
 GPU_SKU = "Standard_NC4as_T4_v3"
 RARE_SKU = "Standard_D2s_v5"
+KEPT = 0.3  # of all worlds: an administrator wants to keep a node
 SHORT = 0.08  # of all worlds: Azure has a part of a gang, and never the rest
 
 
@@ -89,6 +90,9 @@ def draw_world(seed: int) -> World:
     work = draw_work(stream(seed, "world", "work"), busy, volumes, gpus=gpus, spot_taint=agent_pools.taints_spot(pools))
     flexible = _flexible(stream(seed, "world", "flexible"), pools)
     deeds, outbreaks = [*work, *troubles.deeds], troubles.outbreaks
+    kept = stream(seed, "world", "kept")
+    if kept.random() < KEPT:
+        deeds.append(Deed(kept.uniform(120.0, busy * 0.75), "keep"))
     short = stream(seed, "world", "short")
     if short.random() < SHORT:
         pools, outbreaks = (*pools, _rare_pool()), (*outbreaks, _scarcity(short))
