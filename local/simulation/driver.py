@@ -46,7 +46,7 @@ from local.system.stand_ins import Behaviour
 from local.system.virtual import VirtualSystem
 from local.web import Handler, Request
 from shared.model import PoolKind
-from shared.names import CONFIG_CONTAINER
+from shared.names import CONFIG_CONTAINER, POOL_LABEL
 from shared.settings.config import parse_config
 
 STEP = timedelta(seconds=20)
@@ -55,6 +55,7 @@ SETTLE = timedelta(hours=3)
 """Until everything is served when nothing fails any more: the longest memory of a failure, a boot and two sweeps."""
 GO_HOME = timedelta(hours=3)
 """Until everything is gone: idle time, drains, and leftovers that must be seen twice, half an hour apart."""
+MOST_KEPT = 3  # nodes of a pool that an administrator wants to keep
 HASTE = 0.02  # of all cordons: an administrator is a moment earlier
 BY_HAND = 0.3  # of all worlds: a disk is attached by hand, and would go with its VM
 PLENTY = 1_000_000
@@ -243,12 +244,11 @@ class Run:
             self.probes["administrator's cordon"] += 1
 
     def _keep(self) -> None:
-        """Somebody says of a node that it must stay, until all is calm."""
-        nodes = list(self.system.stand_ins.cluster.store.all(NODE))
-        if nodes:
+        """Somebody says of some nodes that they must stay, until the people go."""
+        nodes = [node for node in self.system.stand_ins.cluster.store.all(NODE) if POOL_LABEL in node.labels]
+        for node in self._keeping.sample(nodes, k=min(len(nodes), MOST_KEPT)):
             name, value = self._keeping.choice(NODE_OPT_OUTS)
-            kept = self._keeping.choice(nodes).name
-            self._send("PATCH", f"/api/v1/nodes/{kept}", {"metadata": {"annotations": {name: value}}})
+            self._send("PATCH", f"/api/v1/nodes/{node.name}", {"metadata": {"annotations": {name: value}}})
             self.probes["administrator's opt-out"] += 1
 
     def _cordon_first(self, name: str) -> None:
@@ -301,8 +301,6 @@ class Run:
         for node in list(stand_ins.cluster.store.all(NODE)):
             if node.spec.get("unschedulable") and "sluice.io/retire-operation" not in node.annotations:
                 self._mark(node.name, unschedulable=False)
-            if said := {name: None for name, _ in NODE_OPT_OUTS if name in node.annotations}:
-                self._send("PATCH", f"/api/v1/nodes/{node.name}", {"metadata": {"annotations": said}})
         for pod in list(stand_ins.cluster.store.all(POD)):
             if FINALIZER in (pod.metadata.get("finalizers") or ()):
                 path = f"/api/v1/namespaces/default/pods/{pod.name}"
@@ -321,6 +319,9 @@ class Run:
         for deployment in list(store.all(DEPLOYMENT)):
             self._send("DELETE", f"{DEPLOYMENTS}/{deployment.name}")
         self._send("DELETE", BUDGETS)
+        for node in list(store.all(NODE)):
+            if said := {name: None for name, _ in NODE_OPT_OUTS if name in node.annotations}:
+                self._send("PATCH", f"/api/v1/nodes/{node.name}", {"metadata": {"annotations": said}})
         for pod in list(store.all(POD)):
             if not pod.spec.get("nodeName") and not is_finished(pod):
                 owner = controller_of(pod)
