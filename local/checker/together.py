@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import timedelta
 
-from local.checker.evidence import Evidence, attends
-from local.kube.kinds import POD
+from local.checker.evidence import NODE_OPT_OUTS, Evidence, attends
+from local.kube.kinds import NODE, POD
 from local.kube.objects import controller_of, is_finished
 from local.kube.store import Stored
 
@@ -20,8 +20,8 @@ def served_in_part(evidence: Evidence, within: timedelta = GIVEN_BACK_WITHIN) ->
     """Nodes that were bought for a gang, hold nothing but members of it for longer than `within`, and that it could not
     start with.
 
-    Members that nobody would make anew cannot be moved, and nodes that stood before are not given back. Where nobody
-    waits, the others have run to their end.
+    Members that nobody would make anew cannot be moved; nodes that stood before, or that somebody wants to keep, are
+    not given back. Where nobody waits, the others have run to their end.
     """
     for name, members in sorted(_gangs(evidence).items()):
         bound = [pod for pod in members if pod.spec.get("nodeName")]
@@ -52,6 +52,9 @@ def _gangs(evidence: Evidence) -> dict[tuple[str, str], list[Stored]]:
 
 
 def _waits_in_vain(evidence: Evidence, pod: Stored, members: list[Stored], within: timedelta) -> bool:
+    node = evidence.store.get(NODE, ("", str(pod.spec["nodeName"])))
+    if node is None or any(node.annotations.get(name) == value for name, value in NODE_OPT_OUTS):
+        return False
     record = evidence.cluster.pods[pod.uid]
     long_ago = record.scheduled is not None and evidence.now - record.scheduled > within
     return long_ago and controller_of(pod) is not None and _was_bought_for(evidence, str(pod.spec["nodeName"]), members)
