@@ -7,6 +7,7 @@ after the last such pod left the node. A VolumeAttachment stands from before the
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -25,6 +26,7 @@ ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 CLASS = "managed"
 UNBOUND = 0.25  # of all claims: they are bound some minutes after their pods have begun to wait
+ACCIDENT = 0.05  # of all times that a pod with a disk gets a node: Azure takes it just then, if it is a Spot VM
 RETRY = 5.0  # seconds until a disk that is still held elsewhere is asked for again
 
 
@@ -40,6 +42,7 @@ class Volumes:
         self._users: dict[str, dict[str, str]] = {}  # by claim: pod uid to node
         self._where: dict[str, str] = {}  # by claim: the node that it is attached to
         self._by_hand = ""
+        self._calm = False
         self._make(count)
         system.stand_ins.cluster.store.subscribe(self._note)
 
@@ -71,7 +74,8 @@ class Volumes:
         return any(pool.holds(vm) for pool in self._system.stand_ins.pool_facts())
 
     def let_go(self) -> None:
-        """They hear of it, and set the disk's deleteOption to Detach."""
+        """They hear of it, and set the disk's deleteOption to Detach; no more accidents."""
+        self._calm = True
         holders = (
             vm for vm in self._arm.truth.live_vms() if any(each.disk.id == self._by_hand for each in vm.data_disks)
         )
@@ -138,7 +142,14 @@ class Volumes:
                 self._timeline.call_later(seconds, lambda claim=claim: self._settle(claim))  # type: ignore[misc]
             elif node and pod.uid not in users:
                 users[pod.uid] = node
+                if not self._calm and self._draw.random() < ACCIDENT:
+                    self._timeline.call_later(0.5, partial(self._lose, node))
                 self._timeline.call_later(1.0, lambda claim=claim: self._settle(claim))  # type: ignore[misc]
+
+    def _lose(self, node: str) -> None:
+        """Azure takes the VM with no notice, so that the disk has nowhere to go."""
+        if self._system.stand_ins.preempt(node, 0.0) is not None:
+            self._probes["spot eviction"] += 1
 
     def _settle(self, claim: str) -> None:
         """Bring the disk to where its pod is."""
