@@ -7,7 +7,7 @@ passed: counted too long it delays a purchase, forgotten too early it buys twice
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -174,9 +174,9 @@ class ClusterLedger:
 
     def encode(self) -> Json:
         """As JSON values. By hand: `asdict` would copy every id one by one, at every operation of the entity."""
-        plain: Json = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        entries = {name: {key: asdict(one) for key, one in plain[name].items()} for name in _ENTRIES}
-        return {**plain, **entries, "lead": asdict(self.lead) if self.lead else None}
+        plain = _fields(self)
+        entries = {name: {key: _fields(one) for key, one in plain[name].items()} for name in _ENTRIES}
+        return {**plain, **entries, "lead": _fields(self.lead) if self.lead else None}
 
     @classmethod
     def decode(cls, state: Json | None) -> ClusterLedger:
@@ -203,6 +203,11 @@ class ClusterLedger:
     def answer(self) -> Json:
         """The view as it travels: to be opened by `unpack`, save for `lead` and the numbers."""
         return pack(self.view(), BULKY)
+
+
+def _fields(one: Any) -> Json:  # noqa: ANN401 - any dataclass
+    """What it consists of, uncopied; entries hold JSON values, and nobody changes them."""
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}
 
 
 _ENTRIES = ("growths", "retirements", "cooling", "locks", "gathering")
