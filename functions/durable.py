@@ -168,14 +168,16 @@ class Registry:
         """Register an async function that takes `req` and the durable `client`. With `keys` the host asks for one of
         the function's own; else the function asks who calls (`functions.asking.admitted`)."""
         with_client = self.blueprint.durable_client_input(client_name="client")(function)
-        level = func.AuthLevel.FUNCTION if keys else func.AuthLevel.ANONYMOUS
-        self.blueprint.route(route=route, trigger_arg_name="req", methods=[method], auth_level=level)(with_client)
+        self._route(with_client, route, method, keys=keys)
 
     def http_on_thread(self, function: Callable[..., Untyped], route: str, *, keys: bool) -> None:
         """Register a plain function that takes `req`, for a GET that may wait for others: the worker runs it on one of
         its threads. `keys` as of `http`."""
+        self._route(function, route, "GET", keys=keys)
+
+    def _route(self, function: Untyped, route: str, method: str, *, keys: bool) -> None:
         level = func.AuthLevel.FUNCTION if keys else func.AuthLevel.ANONYMOUS
-        self.blueprint.route(route=route, trigger_arg_name="req", methods=["GET"], auth_level=level)(function)
+        self.blueprint.route(route=route, trigger_arg_name="req", methods=[method], auth_level=level)(function)
 
     def entity(self, name: str, apply: Apply) -> None:
         """Register a state machine as an entity; `apply` raises before it changes anything: no half state is kept."""

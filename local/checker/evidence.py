@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -27,6 +27,11 @@ NODE_OPT_OUTS = (
 )
 """Annotations by which a node says that it must not be taken away for being idle."""
 MIRROR = "kubernetes.io/config.mirror"
+
+
+def opt_out(annotations: Mapping[str, str], words: Iterable[tuple[str, str]]) -> str:
+    """The first of these annotations that is there with its value, or ""."""
+    return next((name for name, value in words if annotations.get(name) == value), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from local.arm.state import Vm
-from local.checker.evidence import OPT_OUTS
+from local.checker.evidence import OPT_OUTS, opt_out
 from local.checker.notebook import Notebook
 from local.kube.kinds import NODE, POD
 from local.kube.objects import condition, is_true
@@ -59,7 +59,7 @@ class Nodes:
         """The first of these annotations that the node bears, or ""."""
         found = self._book.store.get(NODE, ("", node))
         said = found.annotations if found is not None else {}
-        return next((name for name, value in words if said.get(name) == value), "")
+        return opt_out(said, words)
 
     def _node_changed(self, change: Change) -> None:
         node, name = change.new, change.new.name

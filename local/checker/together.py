@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import timedelta
 
-from local.checker.evidence import NODE_OPT_OUTS, Evidence, attends
+from local.checker.evidence import NODE_OPT_OUTS, Evidence, attends, opt_out
 from local.kube.kinds import NODE, POD
 from local.kube.objects import controller_of, is_finished
 from local.kube.store import Stored
@@ -53,7 +53,7 @@ def _gangs(evidence: Evidence) -> dict[tuple[str, str], list[Stored]]:
 
 def _waits_in_vain(evidence: Evidence, pod: Stored, members: list[Stored], within: timedelta) -> bool:
     node = evidence.store.get(NODE, ("", str(pod.spec["nodeName"])))
-    if node is None or any(node.annotations.get(name) == value for name, value in NODE_OPT_OUTS):
+    if node is None or opt_out(node.annotations, NODE_OPT_OUTS):
         return False
     record = evidence.cluster.pods[pod.uid]
     long_ago = record.scheduled is not None and evidence.now - record.scheduled > within

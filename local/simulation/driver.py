@@ -37,7 +37,7 @@ from local.randomness import stream
 from local.roles import Role, grants_of, read_roles
 from local.simulation.doors import Crashes, HastyDoor, guarded
 from local.simulation.journal import MemoryJournal
-from local.simulation.trouble import Outbreak
+from local.simulation.trouble import FOR_GOOD, Outbreak
 from local.simulation.volumes import Volumes
 from local.simulation.workload import BUDGETS, DEPLOYMENTS, FINALIZER, JOBS, Deed
 from local.simulation.worlds import World
@@ -277,7 +277,7 @@ class Run:
             retry_after=outbreak.retry_after,
         )
         faults.add(fault)
-        if outbreak.resource:
+        if outbreak.until == FOR_GOOD:
             return
         self._armed.append(fault)
         self.system.timeline.call_later(outbreak.until - outbreak.at, lambda: faults.remove(fault))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -33,11 +34,14 @@ REFUSALS = ("TooManyRequests", "Conflict", "PreconditionFailed", "InternalServer
 PLACES = ("arm", "cluster", "blobs", "journal")
 
 
+FOR_GOOD = math.inf
+
+
 @dataclass(frozen=True, slots=True)
 class Outbreak:
     """One operation of Azure's fails from `at` to `until`; the fields are those of `local.arm.faults.Fault`.
 
-    One that is about a `resource` is no fault that ends, but how the world is.
+    One that lasts FOR_GOOD is no fault that ends when all is calm, but how the world is.
     """
 
     at: float

@@ -21,7 +21,7 @@ from local.kube.controllers.timing import Timing
 from local.machines import BootTimes
 from local.randomness import stream
 from local.simulation import agent_pools
-from local.simulation.trouble import Crash, Outbreak, draw_troubles
+from local.simulation.trouble import FOR_GOOD, Crash, Outbreak, draw_troubles
 from local.simulation.workload import RARE, RARE_TAINT, Deed, draw_work, short_gang
 from local.system.trouble import Trouble
 
@@ -181,7 +181,7 @@ def _scarcity(draw: Random) -> Outbreak:
     """Azure has one or two VMs of that size, whoever asks and how often."""
     return Outbreak(
         at=0.0,
-        until=0.0,
+        until=FOR_GOOD,
         operation="scale_set.update",
         stage="async",
         code="SkuNotAvailable",

@@ -129,6 +129,18 @@ def draining() -> tuple[Stage, Silent, str]:
     return stage, door, cordoned[0]["metadata"]["name"]
 
 
+def emptied() -> tuple[Stage, Silent]:
+    """A node whose pod has ended, and which has been idle for long; nobody has said so yet."""
+    stage, door = staged(SLOW)
+    stage.submit(1)
+    stage.run(2)
+    stage.say(seconds=240)
+    stage.finish()
+    stage.event()
+    stage.run(660)
+    return stage, door
+
+
 def told(stage: Stage, question: str, node: str) -> Json:
     response = stage.host.handle(Request("GET", f"/api/{question}", {"node": node}, {}, b""))
     assert response.status == 200, response.body
@@ -172,13 +184,7 @@ def test_a_node_that_is_asked_for_meanwhile_stays_when_the_server_is_back() -> N
 
 
 def test_a_drained_node_is_not_deleted_unseen_and_is_when_it_can_be_seen() -> None:
-    stage, door = staged(SLOW)
-    stage.submit(1)
-    stage.run(2)
-    stage.say(seconds=240)
-    stage.finish()
-    stage.event()
-    stage.run(660)
+    stage, door = emptied()
     door.shuts_when = lambda: any(going["stage"] == "removing" for going in stage.ledger()["retirements"].values())
     stage.say("sluice.node.idle", seconds=1800)
     (node,) = stage.nodes()
@@ -213,13 +219,7 @@ def test_a_pause_ends_some_day_and_the_node_is_left_to_the_sweep(monkeypatch: py
 
 
 def test_a_cordon_that_cannot_be_looked_after_pauses_too() -> None:
-    stage, door = staged(SLOW)
-    stage.submit(1)
-    stage.run(2)
-    stage.say(seconds=240)
-    stage.finish()
-    stage.event()
-    stage.run(660)
+    stage, door = emptied()
     door.shuts_after_write = True  # the cordon is the last that is seen
     stage.say("sluice.node.idle", seconds=600)
     (node,) = stage.nodes()
