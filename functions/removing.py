@@ -115,8 +115,10 @@ def _asked(context: Orchestration, order: Json) -> Steps[Json]:
     kept = answer.get("kept", {})
     if refused in (STALE, LATER, THROTTLED) and until(context, order["patience"]) > 0:
         sure = answer["ok"] and not answer["asked"]
-        yield from _note(context, order, kept=kept, ready=others if sure else [])
+        noted = yield from _note(context, order, kept=kept, ready=others if sure else [])
         yield from unlock(context, order)
+        if sure and not noted.get("gathers", True):  # nothing in histories of earlier releases
+            return {"left": []}
         return {"left": [], "wait": answer.get("retry_after") or 0.0}
     if refused:
         kept = {**kept, **_all(others, refused, answer["reason"])}

@@ -3,7 +3,7 @@
 A saga whose node is drained queues here (`depart`). The first one of a pool is told to start a removal; when that has
 the pool's lock it takes whoever is ready by then (`take_departing`), asks Azure once for all of them, and notes what
 became of each (`note_departures`), which the sagas read from here. A removal that gathers holds a lease, since a
-removal may die; whoever asks after that starts another one.
+removal may die; whoever asks after that starts another one. One whose pool is busy gathers on until it asks again.
 """
 
 from __future__ import annotations
@@ -53,11 +53,9 @@ def depart(ledger: ClusterLedger, order: Json) -> Json:
 
 
 def _gathered(ledger: ClusterLedger, leaving: Leaving, now: str) -> Json:
-    gathering = ledger.gathering.get(leaving.pool)
     removal = f"{leaving.op}-{int(moment(now).timestamp())}"
-    if gathering is not None and gathering.holder != removal and not passed(gathering.deadline, now):
+    if not _gathers(ledger, leaving.pool, removal, now):
         return {"state": "wait"}
-    ledger.gathering[leaving.pool] = Lock(removal, after(now, GATHERING))
     others = (each for each in ledger.retirements.values() if each.pool == leaving.pool and each.op != leaving.op)
     return {"state": "lead", "removal": removal, "company": any(each.stage in (DRAINING, READY) for each in others)}
 
@@ -81,13 +79,27 @@ def take_departing(ledger: ClusterLedger, order: Json) -> Json:
 
 def note_departures(ledger: ClusterLedger, order: Json) -> Json:
     """What became of nodes that the removal `op` had taken: `deleting` and `gone` [node], `ready` [node] where Azure
-    surely was not asked, `kept` {node: [kind, why]}. Others' nodes stay what they are."""
+    surely was not asked, `kept` {node: [kind, why]}. Others' nodes stay what they are.
+
+    "gathers": whether this removal asks again for those that are ready; if not, another one has begun to gather, and
+    takes them along.
+    """
     for stage in (DELETING, GONE, READY):
         for node in order.get(stage, ()):
             _note(ledger, node, order["op"], stage)
     for node, (kind, why) in order.get(KEPT, {}).items():
         _note(ledger, node, order["op"], KEPT, kind, why)
-    return {"ok": True}
+    pools = {ledger.retirements[node].pool for node in order.get(READY, ()) if node in ledger.retirements}
+    return {"ok": True, "gathers": all([_gathers(ledger, pool, order["op"], order["now"]) for pool in pools])}
+
+
+def _gathers(ledger: ClusterLedger, pool: str, removal: str, now: str) -> bool:
+    """Whether `removal` gathers the pool's nodes from now on; not while another one does."""
+    gathering = ledger.gathering.get(pool)
+    if gathering is not None and gathering.holder != removal and not passed(gathering.deadline, now):
+        return False
+    ledger.gathering[pool] = Lock(removal, after(now, GATHERING))
+    return True
 
 
 def _note(ledger: ClusterLedger, node: str, removal: str, stage: str, kind: str = "", why: str = "") -> None:

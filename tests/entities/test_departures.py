@@ -34,6 +34,12 @@ def take(book: Book, removal: str, most: int = 10) -> list[str]:
     return [each["node"] for each in book.do("take_departing", pool="p", op=removal, most=most)["nodes"]]
 
 
+def back(book: Book, removal: str, name: str) -> bool:
+    """Azure was not asked, the pool being busy; returns whether this removal asks again."""
+    answer: bool = book.do("note_departures", op=removal, ready=[name])["gathers"]
+    return answer
+
+
 def test_the_first_that_is_ready_starts_a_removal_and_the_others_wait_for_it() -> None:
     book = with_nodes("n1", "n2", "n3")
     first = ready(book, "n1")
@@ -82,6 +88,36 @@ def test_a_removal_that_died_is_replaced_after_its_lease() -> None:
     assert ready(book, "n2") == {"state": "wait"}
     book.wait(1)
     assert ask(book, "n2")["state"] == "lead"
+
+
+def test_a_removal_whose_pool_is_busy_gathers_on_until_it_asks_again() -> None:
+    book = with_nodes("n1", "n2")
+    removal = ready(book, "n1")["removal"]
+    take(book, removal)
+    assert back(book, removal, "n1")
+    book.wait(10)
+    assert ask(book, "n1") == {"state": "wait"}
+    assert ready(book, "n2") == {"state": "wait"}
+    assert take(book, removal) == ["n1", "n2"]
+
+
+def test_a_removal_whose_pool_is_busy_leaves_its_nodes_to_one_that_has_begun_meanwhile() -> None:
+    book = with_nodes("n1", "n2")
+    first = ready(book, "n1")["removal"]
+    take(book, first)
+    second = ready(book, "n2")["removal"]
+    assert not back(book, first, "n1")
+    assert ask(book, "n1") == {"state": "wait"}
+    assert take(book, second) == ["n1", "n2"]
+
+
+def test_a_removal_that_died_while_its_pool_was_busy_is_replaced_after_its_lease() -> None:
+    book = with_nodes("n1")
+    removal = ready(book, "n1")["removal"]
+    take(book, removal)
+    back(book, removal, "n1")
+    book.wait(GATHERING)
+    assert ask(book, "n1")["state"] == "lead"
 
 
 def test_each_saga_is_told_what_became_of_its_own_node() -> None:

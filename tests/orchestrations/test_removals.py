@@ -82,6 +82,16 @@ def test_a_pool_that_is_busy_is_asked_again_for_all_that_wait_by_then() -> None:
     assert asked(stage) <= 16
 
 
+def test_however_many_wait_for_a_busy_pool_one_removal_asks_for_all_of_them() -> None:
+    stage = with_empty_nodes(8, Stage(ALL_AT_ONCE))
+    stage.stand.arm.faults.add(Fault(DELETIONS, code="Conflict", times=12))
+    before = asked(stage)
+    stage.idle(seconds=400)
+    assert stage.machines()["spot"] == 8
+    assert len([each for each in stage.orchestrations("remove_nodes") if each.status == "Running"]) == 1
+    assert asked(stage) - before <= 12  # in 400 s, with a minute between rounds in the end
+
+
 def test_azure_that_fails_a_deletion_is_asked_again() -> None:
     stage = with_empty_nodes(4, Stage(ALL_AT_ONCE))
     stage.stand.arm.faults.add(Fault(DELETIONS, code="InternalServerError", stage="async"))
