@@ -72,7 +72,8 @@ _FEWER_DISKS: Mapping[str, int] = {
 }
 
 KNOWN_SKUS = tuple(_CPU_MEMORY_GPU)
-
+_FIGURES = {name.casefold(): figures for name, figures in _CPU_MEMORY_GPU.items()}
+_FEWER = {name.casefold(): count for name, count in _FEWER_DISKS.items()}
 
 _FAMILIES: Mapping[str, str] = {
     "B_ms": "standardBSFamily",
@@ -112,8 +113,7 @@ def vcpus(sku: str) -> int:
 
 def capacity(sku: str) -> dict[str, int] | None:
     """What a node of this size has, in the core's units; None for an unknown size. Names are compared without case."""
-    known = {name.casefold(): figures for name, figures in _CPU_MEMORY_GPU.items()}
-    figures = known.get(sku.casefold())
+    figures = _FIGURES.get(sku.casefold())
     if figures is None:
         return None
     cores, gib, gpus = figures
@@ -127,8 +127,7 @@ def data_disks(sku: str) -> int | None:
     shape = capacity(sku)
     if shape is None:
         return None
-    fewer = {name.casefold(): count for name, count in _FEWER_DISKS.items()}
-    return fewer.get(sku.casefold(), min(32, 2 * (shape["cpu"] // 1000)))
+    return _FEWER.get(sku.casefold(), min(32, 2 * (shape["cpu"] // 1000)))
 
 
 def learnt_reservation(shape: Mapping[str, int]) -> dict[str, int]:

@@ -166,6 +166,7 @@ class Run:
             journal=journal,
             guard=self._guarded,
             exporter_skew=world.skew,
+            look_delay=world.look_delay,
             direct_blobs=True,
             releases=self._releases,
         )

@@ -66,6 +66,7 @@ class World:
     boot: BootTimes
     timing: Timing
     skew: timedelta
+    look_delay: float
     volumes: int
     detach: tuple[float, float]
     replayed: float
@@ -81,7 +82,7 @@ def draw_world(seed: int) -> World:
     pools = agent_pools.draw(managed, _pools(stream(seed, "world", "pools")))
     aks = any(pool.get("kind") == "aks" for pool in pools)
     times = stream(seed, "world", "times")
-    busy = times.uniform(1000.0, 1700.0)
+    busy = times.uniform(900.0, 1400.0)
     boot = _boot(times)
     volumes = times.choice((1, 1, 2, 3))
     gpus = any("gpu" in pool["name"] for pool in pools)
@@ -115,6 +116,7 @@ def draw_world(seed: int) -> World:
         boot=boot,
         timing=Timing(pod_start=(0.5, 3.0), pod_stop=(0.2, times.choice((1.5, 20.0)))),
         skew=timedelta(seconds=troubles.skew),
+        look_delay=stream(seed, "world", "watches").uniform(0.1, 1.0),
         volumes=volumes,
         detach=times.choice(((1.0, 5.0), (5.0, 30.0), (60.0, 200.0))),
         replayed=0.04,

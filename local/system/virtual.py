@@ -45,7 +45,7 @@ from shared.reading import storage
 from shared.settings.config import parse_config
 
 HOST_SEEDS = 1_000_003  # from one host's seed to the next one's, so that no host draws an id twice
-LOOK_DELAY = 0.1  # seconds from a change in the cluster until the exporter looks: a watch event is that quick
+LOOK_DELAY = 0.1  # seconds: a watch event is mostly that quick
 TIDY_EVERY = timedelta(hours=1)
 KEPT = timedelta(hours=2)  # finished orchestrations and the blobs they were told by
 SWEEP = "reconcile"
@@ -81,12 +81,14 @@ class VirtualSystem:
         journal: Journal | None = None,
         guard: Guard | None = None,
         exporter_skew: timedelta = timedelta(),
+        look_delay: float = LOOK_DELAY,
         releases: Releases | None = None,
     ) -> None:
         """`text` is the pools file; raises ConfigError when it is none. Seed and hooks of `host` are set here.
 
         With a `journal` the Functions host may crash (a `HostCrash` out of whatever it is doing): another one comes up
-        from it. `exporter_skew` is how far the exporter's clock goes before ours. `direct_blobs` reaches the storage
+        from it. `exporter_skew` is how far the exporter's clock goes before ours, `look_delay` how many seconds after
+        a change in the cluster its watches tell of it. `direct_blobs` reaches the storage
         account without its SDK, for simulations of thousands of worlds. `releases` says which release of the app each
         host runs: the present one, if nobody does.
         """
@@ -99,6 +101,7 @@ class VirtualSystem:
         self.crashes: list[str] = []
         self._told: set[tuple[str, datetime]] = set()  # orchestrations that are known to have ended, and when
         self._guard, self._skew = guard or (lambda _, door: door), exporter_skew
+        self._look_delay = look_delay
         self._journal, self._wishes, self._seed = journal, host, seed
         inside = InProcess(self._doors("functions"), self.timeline, direct_blobs=direct_blobs)
         self._inside, self._lifetime = inside, Lifetime(self.timeline)
@@ -286,7 +289,7 @@ class VirtualSystem:
         self._touched.add(path)
         if not self._looking:
             self._looking = True
-            self.timeline.call_later(LOOK_DELAY, self._look)
+            self.timeline.call_later(self._look_delay, self._look)
 
     def _look(self) -> None:
         """What a watch thread and the exporter's loop do when something changed."""

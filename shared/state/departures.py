@@ -89,8 +89,8 @@ def note_departures(ledger: ClusterLedger, order: Json) -> Json:
             _note(ledger, node, order["op"], stage)
     for node, (kind, why) in order.get(KEPT, {}).items():
         _note(ledger, node, order["op"], KEPT, kind, why)
-    pools = {ledger.retirements[node].pool for node in order.get(READY, ()) if node in ledger.retirements}
-    return {"ok": True, "gathers": all([_gathers(ledger, pool, order["op"], order["now"]) for pool in pools])}
+    again = [ledger.retirements[node].pool for node in order.get(READY, ()) if node in ledger.retirements]
+    return {"ok": True, "gathers": not again or _gathers(ledger, again[0], order["op"], order["now"])}  # all of a pool
 
 
 def _gathers(ledger: ClusterLedger, pool: str, removal: str, now: str) -> bool:
