@@ -88,6 +88,7 @@ class AgentPools:
         self._check(pool, pool.count - len(doomed), scaled_by_aks=False)
         fault = self._cloud.faults.take("agent_pool.delete_machines", pool.name, "async")
         going = [] if fault is not None else doomed
+        self._cloud.truth.tell_of_all("deletion failing", doomed if fault is not None else [])
         count = max(0, pool.count - len(going))
         operation = self._accepted(pool, count, "agent_pool.delete_machines", _DELETING, named=going)
         hang = self._cloud.chances.hanging(pool.name) if going else 0.0

@@ -278,6 +278,7 @@ class ScaleSets:
         if fault is not None:
             seconds = cloud.duration(cloud.latencies.failure)
             cloud.operations.end_later(operation, seconds, code=fault.code, message=fault.text, then=lambda: None)
+            cloud.truth.tell_of_all("deletion failing", fresh)
             return Response(202, self._headers(call, operation, scale_set))
         remaining = len(scale_set.living()) - len(fresh)
         cloud.record(

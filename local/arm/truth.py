@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -48,9 +48,21 @@ class Refusal:
 
 
 What = Literal[
-    "write", "refused", "made", "running", "failed", "noticed", "evicted", "deleting", "gone", "disk gone", "nic gone"
+    "write",
+    "refused",
+    "made",
+    "running",
+    "failed",
+    "noticed",
+    "evicted",
+    "deleting",
+    "deletion failing",
+    "gone",
+    "disk gone",
+    "nic gone",
 ]
-"""What a watcher is told of: an accepted write, a growth refused, a VM (`made` to `gone`), a disk or NIC deleted."""
+"""What a watcher is told of: an accepted write, a growth refused, a VM (`made` to `gone`; `deletion failing`: its
+deletion was accepted and will come to nothing), a disk or NIC deleted."""
 Thing = Write | Refusal | Vm | Disk | Nic
 Watcher = Callable[[What, Thing], None]
 
@@ -88,6 +100,11 @@ class Truth:
         """Called by the stand-in's parts."""
         for watcher in self._watchers:
             watcher(what, thing)
+
+    def tell_of_all(self, what: What, things: Iterable[Thing]) -> None:
+        """The same of each."""
+        for thing in things:
+            self.tell(what, thing)
 
     def add_vm(self, vm: Vm) -> None:
         """A VM came into being."""

@@ -81,6 +81,7 @@ class VirtualMachines:
             cloud.operations.end_later(
                 operation, seconds, code=code, message=fault.text, then=lambda: _fail_deletion(vm, code)
             )
+            cloud.truth.tell("deletion failing", vm)
         else:
             seconds = cloud.duration(cloud.latencies.delete) + cloud.slowness("vm.delete", vm.name)
             cloud.record("vm.delete", vm.name, target=0, count=0, tags=vm.tags, named=(vm.id,))

@@ -43,6 +43,10 @@ class Nodes:
         if isinstance(record, EvictionRecord) and not record.refusal:
             self._evicted(record)
 
+    def note_doomed(self, vm: Vm) -> None:
+        """Azure has said that it deletes this VM, whatever comes of it: it is empty, and no longer being emptied."""
+        self._emptied.discard(vm.computer_name.lower())
+
     def is_dead(self, node: str) -> bool:
         """Whether it has been silent for long, or has no Node object."""
         if not node:

@@ -25,6 +25,7 @@ from shared.model import (
     PoolKind,
     Snapshot,
     Unserved,
+    Upcoming,
 )
 from shared.nodes.template_node import DISK_ZONE_LABEL, ZONE_LABEL
 
@@ -39,21 +40,15 @@ def by_zone(snapshot: Snapshot, config: Config, ledger: Ledger, now: datetime, d
     if not split:
         return decide(snapshot, config, ledger, now)
     nodes = tuple(_in_part(node, split) for node in snapshot.nodes)
+    upcoming = tuple(_bound_for(each, split) for each in ledger.upcoming)
     there = Counter(node.pool for node in nodes)
+    there.update({each.pool: each.count for each in upcoming if each.deadline > now})
     parts = {name: _parts(pool, there) for name, pool in split.items()}
     names = {name: tuple(part.name for part in found) for name, found in parts.items()}
     made = decide(
         replace(snapshot, nodes=nodes),
         _expanded(config, parts, names),
-        replace(
-            ledger,
-            upcoming=tuple(
-                replace(each, pool=part_name(each.pool, each.zone or split[each.pool].zones[0]))
-                if each.pool in split
-                else each
-                for each in ledger.upcoming
-            ),
-        ),
+        replace(ledger, upcoming=upcoming),
         now,
     )
     whole = {part: name for name, found in names.items() for part in found}
@@ -77,8 +72,13 @@ def _in_part(node: NodeView, split: Mapping[str, Pool]) -> NodeView:
     return replace(node, pool=part_name(pool.name, zone if zone in pool.zones else pool.zones[0]))
 
 
+def _bound_for(upcoming: Upcoming, split: Mapping[str, Pool]) -> Upcoming:
+    pool = split.get(upcoming.pool)
+    return upcoming if pool is None else replace(upcoming, pool=part_name(pool.name, upcoming.zone or pool.zones[0]))
+
+
 def _parts(pool: Pool, there: Mapping[str, int]) -> list[Pool]:
-    """The minimum is kept where the nodes are, the rest of it and the headroom in the first zones."""
+    """The minimum is kept where the nodes are, or are about to be, the rest of it and the headroom in the first zones."""
     names = [part_name(pool.name, zone) for zone in pool.zones]
     left = pool.minimum
     least: dict[str, int] = {}

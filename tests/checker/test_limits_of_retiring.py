@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from local.arm.faults import Fault
 from tests.checker.scene import GENERAL, NODES, POOLS, Scene
 
 ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
@@ -55,6 +56,19 @@ def test_more_nodes_emptied_at_once_than_may_be_are_found():
     assert scene.rules() == []
     scene.sluice("PATCH", f"{NODES}/{names[2]}", RETIRED)
     assert scene.rules() == ["too-many-at-once"]
+
+
+def test_one_that_azure_has_said_it_deletes_is_no_longer_being_emptied_even_if_that_fails():
+    scene = Scene(f"{POOLS}\nscale_down: {{max_parallel_fraction: 0.1}}\n")
+    grow(scene, 5)
+    scene.wait(60)
+    names = sorted(scene.stand_ins.watch.book.machines)
+    for name in names[:2]:
+        scene.sluice("PATCH", f"{NODES}/{name}", RETIRED)
+    scene.stand_ins.arm.faults.add(Fault("scale_set.delete_instances", code="OperationPreempted", stage="async"))
+    scene.delete_vm(names[0])
+    scene.sluice("PATCH", f"{NODES}/{names[2]}", RETIRED)
+    assert scene.rules() == []
 
 
 def test_a_vm_deleted_with_a_volume_attached_is_found(scene: Scene):

@@ -91,3 +91,10 @@ def test_the_minimum_is_kept_where_the_nodes_are(minimum, gone):
 
 def test_a_minimum_that_is_not_reached_is_filled_up():
     assert dict(planned(pools=[replace(VMS, minimum=2)]).top_up) == {"vms": 2}
+
+
+def test_who_is_coming_to_a_zone_counts_for_the_minimum_of_them_all():
+    """Even where Azure has none left in the zones that would have been chosen."""
+    coming = Ledger(upcoming=(Upcoming("vms", 1, LATER, "3"),))
+    assert dict(planned(pools=[replace(VMS, minimum=2)], ledger=coming).top_up) == {"vms": 1}
+    assert dict(planned(pools=[replace(VMS, minimum=1)], ledger=coming).top_up) == {}
