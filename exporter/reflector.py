@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from exporter.cache import OptionalTable, Table
-from shared.adapters.errors import Expired, NotFound, Refused, RetryLater
+from shared.adapters.errors import Expired, NotFound, OutsideError, Refused
 from shared.adapters.protocols import ClusterApi
 
 FIRST_DELAY_SECONDS = 0.5  # a load balancer that just switched is back by then
@@ -32,7 +32,8 @@ def optional(api: ClusterApi, path: str, table: OptionalTable) -> Reflector:
 
 
 class Reflector:
-    """One resource. `synced` once a first list came through; `failures` in a row feed `next_delay`.
+    """One resource. `synced` once a first list came through; `failures` in a row feed `next_delay`, and tell that what
+    is known of it grows old.
 
     One with `lose` that is not served, or may not be read, counts as listed: `lose` is called, and while it is so,
     `absent` says why.
@@ -67,7 +68,7 @@ class Reflector:
             self._version = ""
             self.relists += 1
             return False
-        except RetryLater:
+        except OutsideError:
             self.failures += 1
             raise
         self.failures = 0

@@ -57,6 +57,7 @@ class ExporterService:
         self._lease = LeaderLease(api, identity, terms or LeaseTerms())
         self._envelopes = Envelopes(store, account_url)
         self._outbox = Outbox(publisher, self._build)
+        self._silent: dict[str, datetime] = {}  # since when a kind could not be asked for
         self._epoch = self._sequence = 0
         self._next: datetime | None = None
 
@@ -87,6 +88,7 @@ class ExporterService:
     def tick(self, now: datetime) -> datetime | None:
         """Do what is due: renew the Lease, look at what changed, announce, send. Returns when to call again if nothing
         changes before. Costs next to nothing while nothing is due."""
+        self._note_silence(now)
         config = self._config_source()
         unchanged = config is self._config and not self.cache.dirty
         if unchanged and self._next is not None and now < self._next:
@@ -148,6 +150,10 @@ class ExporterService:
         self._next = None  # the next tick says when to poll again
         return False
 
+    def _note_silence(self, now: datetime) -> None:
+        silent = {reflector.path for reflector in self.reflectors if reflector.failures}
+        self._silent = {path: self._silent.get(path, now) for path in silent}
+
     def _keep_lease(self, now: datetime) -> None:
         self._lease.keep(now)
         if self._lease.epoch == self._epoch:
@@ -166,6 +172,7 @@ class ExporterService:
     def _build(self, notice: Notice, now: datetime) -> Json:
         self._sequence += 1
         view = self._observer.view
-        snapshot = view.snapshot(self._config.cluster, self._epoch, self._sequence, now)
+        as_of = min((now, *self._silent.values()))
+        snapshot = view.snapshot(self._config.cluster, self._epoch, self._sequence, as_of)
         nodes = [node for name in notice.nodes if (node := view.node(name)) is not None]
         return self._envelopes.event(notice.kind, snapshot, nodes)

@@ -60,8 +60,6 @@ class Machines:
                 self._waste(thing)
             case "deleting", Vm():
                 self._deleting(thing)
-            case "deletion failing", Vm():
-                self._nodes.note_doomed(thing)
             case "gone", Vm():
                 self._gone(thing)
             case _, Disk() | Nic():

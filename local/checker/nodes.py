@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from local.arm.state import Vm
+from local.arm.truth import Thing, What
 from local.checker.evidence import OPT_OUTS, opt_out
 from local.checker.notebook import Notebook
 from local.kube.kinds import NODE, POD
@@ -43,9 +44,11 @@ class Nodes:
         if isinstance(record, EvictionRecord) and not record.refusal:
             self._evicted(record)
 
-    def note_doomed(self, vm: Vm) -> None:
-        """Azure has said that it deletes this VM, whatever comes of it: it is empty, and no longer being emptied."""
-        self._emptied.discard(vm.computer_name.lower())
+    def note_azure(self, what: What, thing: Thing) -> None:
+        """See `local.arm.truth.Watcher`. A VM that Azure has said it deletes, whatever comes of it, is no longer being
+        emptied."""
+        if what == "deletion failing" and isinstance(thing, Vm):
+            self._emptied.discard(thing.computer_name.lower())
 
     def is_dead(self, node: str) -> bool:
         """Whether it has been silent for long, or has no Node object."""

@@ -47,6 +47,7 @@ class Watch:
         self.purchases.begin()
         self.deliveries = Deliveries(self.book)
         arm.on_record(self.machines.note)
+        arm.on_record(self.nodes.note_azure)
         cluster.store.subscribe(self.nodes.note)
         cluster.store.subscribe(self.purchases.note)
         cluster.truth.on_record(self.nodes.note_record)

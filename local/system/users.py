@@ -9,14 +9,14 @@ from typing import Any
 import orjson
 
 from local.kube.kinds import POD
-from local.kube.objects import is_finished
+from local.kube.objects import controller_of, is_finished
 from local.kube.stand_in import KubernetesStandIn
-from local.kube.store import DELETED, Change
+from local.kube.store import DELETED, Change, Stored
 from local.system.trace import TracePod, manifest
 from local.timeline import Timeline
 from local.web import Handler, Request
 
-KEEP_FINISHED = 60.0  # seconds; a TTL controller with ttlSecondsAfterFinished
+KEEP_FINISHED = 60.0  # seconds; those of a Job stay until the Job has finished and its ttlSecondsAfterFinished is over
 
 
 class RefusedByCluster(RuntimeError):
@@ -65,7 +65,7 @@ class Users:
         pod = change.new
         if change.type == DELETED:
             self._clearing.discard(pod.uid)
-        elif is_finished(pod) and pod.uid not in self._clearing:
+        elif is_finished(pod) and pod.uid not in self._clearing and not _is_of_a_job(pod):
             self._clearing.add(pod.uid)
             path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
             self._timeline.call_later(KEEP_FINISHED, lambda: self._clear(path, pod.uid))
@@ -83,3 +83,8 @@ class Users:
             raise RefusedByCluster(f"{method} {path}: {response.status} {response.body.decode(errors='replace')}")
         answer: dict[str, Any] = orjson.loads(response.body)
         return answer
+
+
+def _is_of_a_job(pod: Stored) -> bool:
+    owner = controller_of(pod)
+    return owner is not None and owner["kind"] == "Job"

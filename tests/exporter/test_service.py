@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 
+from exporter.lease import LeaseTerms
 from shared.adapters.errors import Expired, Refused, Unreachable
 from shared.names import NODE_EVICTING, NODE_IDLE, NODE_JOINED, PODS_UNSCHEDULABLE
 from shared.settings.config import parse_config
@@ -193,6 +195,20 @@ def test_an_outage_of_the_api_server_is_waited_out_and_the_watch_goes_on() -> No
     rig.to(9)
     assert [seconds for seconds, _ in rig.published(PODS_UNSCHEDULABLE)] == [6.5]
     assert rig.service.health(rig.now).figures["sluice_exporter_relists_total"] == 0
+
+
+def test_what_is_announced_while_the_api_server_is_silent_says_since_when_it_is() -> None:
+    rig = Rig(terms=LeaseTerms(duration=3600.0, renew_every=1200.0, retry_every=600.0))
+    rig.cluster.put(pod_path("a"), pod("a"))
+    rig.to(30)
+    rig.cluster.fail = [Unreachable("down")] * 300
+    rig.to(125)
+    rig.cluster.fail = []
+    rig.to(185)
+    observed = [event["data"]["observed_at"] for event in rig.topic.events if event["type"] == PODS_UNSCHEDULABLE]
+    assert [datetime.fromisoformat(moment) - at(0) for moment in observed] == [
+        timedelta(seconds=seconds) for seconds in (1, 30, 30, 181)
+    ]
 
 
 def test_nothing_is_announced_from_half_a_picture() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from local.kube.controllers.kubelet import KUBELET_ANNOTATION
 from local.kube.rest_transport import make_api
 from local.kube.trouble import ClusterTrouble
 from shared.adapters.errors import Expired, OutsideError, RetryLater, StaleWrite, Throttled, Unreachable
@@ -90,6 +92,22 @@ def test_containers_hang_past_their_grace_period() -> None:
     world.run(200)
     assert world.pods() == ["p"]
     world.run(200)
+    assert world.pods() == []
+
+
+def test_containers_that_hung_while_their_kubelet_was_silent_end_when_it_is_back() -> None:
+    world = Troubled(stuck=1.0, stuck_for=(300.0, 300.0))
+    world.node("n")
+    world.pod("p")
+    world.run(5)
+    world.api.delete(f"{PODS}/p", grace_seconds=10)
+    world.misfortune.rates = replace(world.misfortune.rates, stuck=0.0)
+    kubelet = world.api.get(f"{NODES}/n")["metadata"]["annotations"][KUBELET_ANNOTATION]
+    world.client.patch(f"{NODES}/n", {"metadata": {"annotations": {KUBELET_ANNOTATION: None}}})
+    world.run(400)
+    assert world.pods() == ["p"]
+    world.client.patch(f"{NODES}/n", {"metadata": {"annotations": {KUBELET_ANNOTATION: kubelet}}})
+    world.run(30)
     assert world.pods() == []
 
 

@@ -85,12 +85,16 @@ class Kubelets:
             return
         if hang := self._misfortune.stuck(pod.name):
             self._stuck.add(uid)
-            self._misfortune.chances.hold(hang, lambda: self._stopped(self._current(uid, key)))
+            self._misfortune.chances.hold(hang, lambda: self._hangs_no_more(uid, key))
             return
         grace = float(pod.metadata.get("deletionGracePeriodSeconds", 0))
         wanted = _seconds(pod, STOP_SECONDS)
         seconds = min(draw(self._draws, self._timing.pod_stop) if wanted is None else wanted, grace)
         self._later(seconds, lambda: self._stopped(self._current(uid, key)))
+
+    def _hangs_no_more(self, uid: str, key: tuple[str, str]) -> None:
+        self._stuck.discard(uid)
+        self._stopped(self._current(uid, key))  # a kubelet that is silent just now stops it when it is back
 
     def _current(self, uid: str, key: tuple[str, str]) -> Stored | None:
         pod = self._store.get(POD, key)
