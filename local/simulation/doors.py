@@ -73,16 +73,16 @@ class MortalDoor:
 
 
 class HastyDoor:
-    """An administrator may cordon the very node that Sluice is about to cordon, a moment before."""
+    """Somebody may be at work on the very node that Sluice is about to cordon: `just_then` hears its name."""
 
-    def __init__(self, inner: Handler, cordon: Callable[[str], None]) -> None:
-        self._inner, self._cordon = inner, cordon
+    def __init__(self, inner: Handler, just_then: Callable[[str], None]) -> None:
+        self._inner, self._just_then = inner, just_then
 
     def handle(self, request: Request) -> Response:
         """See `Handler.handle`."""
         node = request.path.removeprefix(_NODES)
         if request.method == "PATCH" and "/" not in node and b'"unschedulable":true' in request.body.replace(b" ", b""):
-            self._cordon(node)
+            self._just_then(node)
         return self._inner.handle(request)
 
 

@@ -39,7 +39,7 @@ from local.simulation.doors import Crashes, HastyDoor, guarded
 from local.simulation.journal import MemoryJournal
 from local.simulation.trouble import FOR_GOOD, Outbreak
 from local.simulation.volumes import Volumes
-from local.simulation.workload import BUDGETS, DEPLOYMENTS, FINALIZER, JOBS, Deed
+from local.simulation.workload import BUDGETS, DEPLOYMENTS, FINALIZER, JOBS, PODS, Deed, placed_by_hand
 from local.simulation.worlds import World
 from local.system.releases import Releases
 from local.system.stand_ins import Behaviour
@@ -57,6 +57,8 @@ GO_HOME = timedelta(hours=3)
 """Until everything is gone: idle time, drains, and leftovers that must be seen twice, half an hour apart."""
 MOST_KEPT = 3  # nodes of a pool that an administrator wants to keep
 HASTE = 0.02  # of all cordons: an administrator is a moment earlier
+PLACED = 0.1  # of all nodes that Sluice cordons: somebody places a pod there by hand, within seconds
+PLACED_WITHIN = 15.0
 BY_HAND = 0.3  # of all worlds: a disk is attached by hand, and would go with its VM
 PLENTY = 1_000_000
 _FAILED = re.compile(r'\{"ok": ?false, ?"kind": ?"([a-z-]+)"')
@@ -106,7 +108,7 @@ class Run:
         self._releases = releases
         self._found: dict[str, None] = {}
         self._draw = stream(world.seed, "driver")
-        self._haste = stream(world.seed, "haste")
+        self._haste, self._placing = stream(world.seed, "haste"), stream(world.seed, "placing")
         self._keeping = stream(world.seed, "keeping")
         self._replays = stream(world.seed, "replays")
         self._crashes: Crashes | None = None
@@ -177,7 +179,7 @@ class Run:
 
     def _guarded(self, door: str, inner: Handler) -> Handler:
         if door == "functions cluster":
-            inner = HastyDoor(inner, self._cordon_first)
+            inner = HastyDoor(inner, self._just_then)
         if door == "functions arm" and (roles := _roles()):
             grants = grants_of(parse_config(self.world.text(), to_act=True), roles)
             inner = GuardedArm(inner, lambda: self.system.stand_ins.arm.cloud.estate, grants)
@@ -252,13 +254,22 @@ class Run:
             self._send("PATCH", f"/api/v1/nodes/{node.name}", {"metadata": {"annotations": {name: value}}})
             self.probes["administrator's opt-out"] += 1
 
-    def _cordon_first(self, name: str) -> None:
-        """Somebody takes a node out of service just when Sluice would."""
+    def _just_then(self, name: str) -> None:
+        """Somebody takes a node out of service just when Sluice would, or puts a pod there a moment later."""
         node = self.system.stand_ins.cluster.store.get(NODE, ("", name))
-        if self._calm or node is None or node.spec.get("unschedulable") or self._haste.random() >= HASTE:
+        if self._calm or node is None or node.spec.get("unschedulable"):
             return
-        self._mark(name, unschedulable=True)
-        self.probes["administrator's cordon at the same moment"] += 1
+        if self._haste.random() < HASTE:
+            self._mark(name, unschedulable=True)
+            self.probes["administrator's cordon at the same moment"] += 1
+        elif self._placing.random() < PLACED:
+            self.system.timeline.call_later(self._placing.uniform(0.0, PLACED_WITHIN), partial(self._place, name))
+
+    def _place(self, node: str) -> None:
+        """Somebody puts a pod where Sluice is emptying."""
+        if self.system.stand_ins.cluster.store.get(NODE, ("", node)) is not None:
+            self.probes["pod placed by hand"] += 1
+            self._send("POST", PODS, placed_by_hand(f"by-hand-{self.probes['pod placed by hand']}", node))
 
     def _mark(self, node: str, *, unschedulable: bool) -> None:
         """What `kubectl cordon` and `uncordon` send."""

@@ -68,6 +68,19 @@ def short_gang(draw: Random, busy: float) -> tuple[Deed, ...]:
     return (Deed(draw.uniform(5.0, busy / 2), "create", JOBS, body),)
 
 
+def placed_by_hand(name: str, node: str) -> Json:
+    """A pod of somebody who asks no scheduler, and who minds no taint."""
+    spec = {
+        "nodeName": node,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 5,
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [{"name": "main", "image": "work:1", "resources": {"requests": {"cpu": "10m"}}}],
+    }
+    metadata = {"name": name, "labels": {"app": "by-hand"}, "annotations": {RUN: "90"}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
 class Work:
     """Draws the people of one world."""
 

@@ -78,7 +78,7 @@ def _bound_for(upcoming: Upcoming, split: Mapping[str, Pool]) -> Upcoming:
 
 
 def _parts(pool: Pool, there: Mapping[str, int]) -> list[Pool]:
-    """The minimum is kept where the nodes are or are about to be, the rest of it and the headroom in the first zones."""
+    """The minimum is kept where nodes are or are about to be, the rest of it and the headroom in the first zones."""
     names = [part_name(pool.name, zone) for zone in pool.zones]
     left = pool.minimum
     least: dict[str, int] = {}
