@@ -13,7 +13,7 @@ import orjson
 
 from local.cli_app import App, Json, add_output, add_place
 from local.errors import DONE
-from local.status_text import pause_line
+from local.status_text import pause_line, resumed_line
 
 _DURATION = re.compile(r"(\d+)([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -54,7 +54,7 @@ def pause(arguments: argparse.Namespace) -> int:
 def resume(arguments: argparse.Namespace) -> int:
     """Take a pause away, and say which have ended."""
     document = App(arguments).post("resume", _order(arguments), cluster=arguments.cluster)
-    ended = (f"resumed: {pause_line(name, each)}" for name, each in document["ended"].items())
+    ended = (resumed_line(name, each) for name, each in document["ended"].items())
     left = (pause_line(name, each) for name, each in document["pauses"].items())
     return _told(arguments, document, [*ended, *left] or ["nothing was paused; a look at the cluster has begun"])
 

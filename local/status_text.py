@@ -47,11 +47,25 @@ def _cluster(name: str, cluster: Json) -> Iterator[str]:
 
 def pause_line(pool: str, entry: Json) -> str:
     """Who has paused what, since when, until when, and why."""
-    what = "all of it" if pool == WHOLE else f"pool {pool}"
     until = f"until {at(entry['until'])}" if entry["until"] else "until it is resumed"
-    by = f" by {entry['by']}" if entry["by"] else ""
-    why = f": {entry['reason']}" if entry["reason"] else ""
-    return f"paused is {what}, since {at(entry['at'])}{by}, {until}{why}"
+    return f"paused is {_paused(pool)}, {_since(entry)}, {until}{_why(entry)}"
+
+
+def resumed_line(pool: str, entry: Json) -> str:
+    """What goes on, who had paused it, since when, and why."""
+    return f"resumed is {_paused(pool)}, paused {_since(entry)}{_why(entry)}"
+
+
+def _paused(pool: str) -> str:
+    return "all of it" if pool == WHOLE else f"pool {pool}"
+
+
+def _since(entry: Json) -> str:
+    return f"since {at(entry['at'])}" + (f" by {entry['by']}" if entry["by"] else "")
+
+
+def _why(entry: Json) -> str:
+    return f": {entry['reason']}" if entry["reason"] else ""
 
 
 def _plan(plan: Json) -> Iterator[str]:

@@ -34,7 +34,7 @@ def test_resuming_says_what_has_ended(sluice: Sluice) -> None:
     sluice(stage.host, "pause", "--by", "ada")
     code, out, _ = sluice(stage.host, "resume", "--by", "bob")
     assert code == 0
-    assert out.startswith("cluster training: resumed: paused is all of it, since ")
+    assert out.startswith("cluster training: resumed is all of it, paused since ")
     assert sluice(stage.host, "status")[1].splitlines()[0] == "cluster training, mode act"
 
 
