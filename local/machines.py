@@ -142,7 +142,7 @@ class MachinesBridge:
             return
         name = node_name(machine)
         self._running[name] = machine.provider_id
-        fate = self.misfortune.fate(name, gpus=_has_gpus(pool))
+        fate = self.misfortune.fate(name, pool.name, gpus=_has_gpus(pool))
         if fate.never:
             return
         with_gpus = self._times.gpu is None and fate.gpus_in is None

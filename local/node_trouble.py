@@ -20,6 +20,7 @@ class NodeTrouble:
     less than its pool promises. `tainted`: with a taint that nobody announced. `flapping`: once to three times it falls
     silent for `flap_for`. `recreated`: its Node object is deleted and made anew by its kubelet, `recreate_after`
     joining. `finalized`: its Node object has a finalizer, lifted `finalize_for` after its deletion was asked for.
+    `mistaken`: the pool whose nodes all have that taint: its pools file is wrong.
     """
 
     never: float = 0.0
@@ -31,6 +32,7 @@ class NodeTrouble:
     flapping: float = 0.0
     recreated: float = 0.0
     finalized: float = 0.0
+    mistaken: str = ""
     late_by: Span = (120.0, 1500.0)
     restart_after: Span = (700.0, 740.0)
     shrink_by: Span = (0.03, 0.5)
@@ -61,7 +63,7 @@ class NodeMisfortune:
         self.rates = rates or NodeTrouble()
         self.chances = Chances(timeline, seed, "machines", "trouble")
 
-    def fate(self, machine: str, *, gpus: bool) -> Fate:
+    def fate(self, machine: str, pool: str, *, gpus: bool) -> Fate:
         """Of a machine that has just begun to run."""
         rates, strikes = self.rates, self.chances.strikes
         if strikes("never", rates.never, machine):
@@ -70,7 +72,7 @@ class NodeMisfortune:
             late=self._when("late", rates.late, rates.late_by, machine) or 0.0,
             gpus_in=self._gpus(machine) if gpus else None,
             share=1.0 - (self._when("shrunken", rates.shrunken, rates.shrink_by, machine) or 0.0),
-            tainted=strikes("tainted", rates.tainted, machine),
+            tainted=strikes("tainted", rates.tainted, machine) or pool == rates.mistaken,
             flaps=self._flaps(machine),
             recreated_in=self._when("recreated", rates.recreated, rates.recreate_after, machine),
             finalized_for=self._when("finalized", rates.finalized, rates.finalize_for, machine) or 0.0,

@@ -28,6 +28,7 @@ BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 PRIORITIES = {"urgent": 1000, "modest": -5}
 RARE, RARE_TAINT = "rare", "sku=rare:NoSchedule"
+MISTAKEN = "mistaken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,24 @@ def draw_work(draw: Random, busy: float, volumes: int, *, gpus: bool, spot_taint
     """Waves of work in the first part of the `busy` seconds: some forty pods in the median world. With `spot_taint`
     most people know that Spot nodes are tainted, as AKS does it."""
     return tuple(Work(draw, busy, volumes, gpus=gpus, spot_taint=spot_taint).drawn())
+
+
+def mistaken_pod(draw: Random, busy: float) -> tuple[Deed, ...]:
+    """Somebody asks for what no node of its pool gives, whatever the pools file says, and gives up after a while."""
+    at = draw.uniform(5.0, busy / 4)
+    requests = {"cpu": "1500m", "memory": "1Gi"}
+    spec = {
+        "restartPolicy": "Never",
+        "nodeSelector": {MISTAKEN: "true"},
+        "containers": [{"name": "main", "image": "work:1", "resources": {"requests": requests}}],
+    }
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": MISTAKEN, "labels": {"app": MISTAKEN}},
+        "spec": spec,
+    }
+    return Deed(at, "create", PODS, body), Deed(at + 650.0, "delete", f"{PODS}/{MISTAKEN}")
 
 
 def short_gang(draw: Random, busy: float) -> tuple[Deed, ...]:

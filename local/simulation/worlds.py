@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -22,7 +22,7 @@ from local.machines import BootTimes
 from local.randomness import stream
 from local.simulation import agent_pools
 from local.simulation.trouble import FOR_GOOD, Crash, Outbreak, draw_troubles
-from local.simulation.workload import RARE, RARE_TAINT, Deed, draw_work, short_gang
+from local.simulation.workload import MISTAKEN, RARE, RARE_TAINT, Deed, draw_work, mistaken_pod, short_gang
 from local.system.trouble import Trouble
 
 Json = dict[str, Any]
@@ -39,6 +39,7 @@ GPU_SKU = "Standard_NC4as_T4_v3"
 RARE_SKU = "Standard_D2s_v5"
 KEPT = 0.3  # of all worlds: an administrator wants to keep a node
 SHORT = 0.08  # of all worlds: Azure has a part of a gang, and never the rest
+WRONG = 0.06  # of all worlds: the nodes of a pool are not what the pools file says
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +97,13 @@ def draw_world(seed: int) -> World:
         deeds.append(Deed(kept.uniform(120.0, busy * 0.75), "keep"))
     short = stream(seed, "world", "short")
     if short.random() < SHORT:
-        pools, outbreaks = (*pools, _rare_pool()), (*outbreaks, _scarcity(short))
+        pools, outbreaks = (*pools, _small_pool(RARE, [RARE_TAINT])), (*outbreaks, _scarcity(short))
         deeds += short_gang(short, busy)
+    wrong = stream(seed, "world", "mistaken")
+    chances = troubles.chances
+    if wrong.random() < WRONG:
+        pools, deeds = (*pools, _small_pool(MISTAKEN, [])), [*deeds, *mistaken_pod(wrong, busy)]
+        chances = replace(chances, nodes=replace(chances.nodes, mistaken=MISTAKEN))
     return World(
         seed=seed,
         pools=pools,
@@ -107,7 +113,7 @@ def draw_world(seed: int) -> World:
         busy=busy,
         deeds=tuple(sorted(deeds, key=lambda deed: deed.at)),
         outbreaks=outbreaks,
-        chances=troubles.chances,
+        chances=chances,
         crashes=troubles.crashes,
         events=troubles.events,
         host=troubles.host,
@@ -165,17 +171,17 @@ def _gpu_pool(draw: Random) -> Json:
     return pool | {"max": draw.choice((2, 6))}
 
 
-def _rare_pool() -> Json:
-    """For one gang, of a size that nobody else asks for."""
+def _small_pool(name: str, taints: Sequence[str]) -> Json:
+    """For whom nobody else is, of a size that nobody else asks for."""
     return {
-        "name": RARE,
+        "name": name,
         "sku": RARE_SKU,
         "shape": {"cpu": 2, "memory": "8Gi"},
         "reserved": {"cpu": "140m", "memory": "2Gi"},
         "price": 0.1,
         "max": 6,
-        "labels": {RARE: "true"},
-        "taints": [RARE_TAINT],
+        "labels": {name: "true"},
+        "taints": list(taints),
     }
 
 
