@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from local.arm.quota import Quota
 from local.arm.state import Disk, Nic, Vm
-from local.arm.truth import Thing, What, Write
+from local.arm.truth import Refusal, Thing, What, Write
 from local.checker.evidence import NODE_OPT_OUTS, POOL_TAG, PoolFacts
 from local.checker.nodes import Nodes
 from local.checker.notebook import Notebook, some
@@ -48,8 +48,8 @@ class Machines:
                 self._written(thing)
             case "made", Vm():
                 self._made(thing)
-            case "refused", _:
-                self._purchases.note_trouble()
+            case "refused", Refusal():
+                self._purchases.note_refusal(thing.resource)
             case "failed", Vm():
                 self._purchases.note_trouble(thing)
                 self._waste(thing)

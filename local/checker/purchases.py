@@ -53,7 +53,7 @@ class Purchases:
         self._smallest: dict[str, dict[str, int]] = {}  # by pool: the least that a node of it was seen to offer
         self._bought: deque[Purchase] = deque()
         self._vacant: deque[tuple[datetime, int]] = deque()  # VMs that a write brought back, unasked
-        self._trouble: datetime | None = None
+        self._trouble: dict[str, datetime] = {}  # by pool: when Azure failed there last
         self._weighed: datetime | None = None  # when, and what came of it
         self._counted = self._limit = 0
 
@@ -76,9 +76,17 @@ class Purchases:
         for pod in self._book.working_on(vm.computer_name.lower()):
             self._leave(self._class_of(pod))
 
-    def note_trouble(self, vm: Vm | None = None) -> None:
-        """Azure fails: what was bought of it counts no more."""
-        self._trouble = self._book.timeline.now()
+    def note_refusal(self, resource: str) -> None:
+        """Azure refuses a growth: where, is not told of VMs that stand alone."""
+        refused = [pool for pool in self._book.pools if pool.resource.lower() == resource.lower()]
+        now = self._book.timeline.now()
+        self._trouble |= {pool.name: now for pool in refused or self._book.pools}
+
+    def note_trouble(self, vm: Vm) -> None:
+        """Azure fails a VM: it counts no more as bought."""
+        pool = self._book.pool_of(vm)
+        if pool is not None:
+            self._trouble[pool.name] = self._book.timeline.now()
         for purchase in self._bought:
             purchase.in_vain |= purchase.vm is vm
 
@@ -138,6 +146,23 @@ class Purchases:
             self._book.note("bought-too-much", f"{words}, which can need {most} at most; the last one is {vm.name}")
             self._bought.clear()
             self._weighed = None
+        elif (pool := self._book.pool_of(vm)) is not None:
+            self._weigh(pool)
+
+    def _weigh(self, pool: PoolFacts) -> None:
+        """The same for one pool: what its own classes can need, so that no other pool's room hides a mistake in it."""
+        bought = [purchase for purchase in self._bought if pool.holds(purchase.vm)]
+        if len(bought) <= 1 + pool.minimum + pool.headroom:
+            return
+        counted = sum(self._counts(purchase, pool) for purchase in bought)
+        wanted = ((self._needs[key], pods) for key, pods in self._demand.items())
+        most = sum(ceil(pods / self._per_node(needs, pool)) for needs, pods in wanted if takes(needs, pool))
+        most += pool.minimum + pool.headroom + sum(count for _, count in self._vacant) + 1
+        if counted > most and counted > (most := most + (self._exchanged() if pool.spot or self._swaps else 0)):
+            words = f"{counted} nodes of pool {pool.name} within {WINDOW.seconds // 60} min"
+            self._book.note("bought-too-much", f"{words}, which can need {most} at most")
+            self._bought.clear()
+            self._weighed = None
 
     def _forget(self) -> None:
         before = self._book.timeline.now() - WINDOW
@@ -151,12 +176,13 @@ class Purchases:
             if not self._demand[key]:
                 del self._demand[key]
 
-    def _counts(self, purchase: Purchase) -> bool:
+    def _counts(self, purchase: Purchase, pool: PoolFacts | None = None) -> bool:
         vm, now = purchase.vm, self._book.timeline.now()
         if purchase.in_vain:
             return False
         if vm.deleting_at is not None:  # given back: with a gang that Azure served in part, for instance
-            return self._trouble is None or now - self._trouble > WINDOW
+            failed = self._trouble.get(pool.name) if pool is not None else max(self._trouble.values(), default=None)
+            return failed is None or now - failed > WINDOW
         return now - purchase.at <= JOINS_WITHIN or self._book.is_ready(vm.computer_name.lower())
 
     def _most(self) -> int:

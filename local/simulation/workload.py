@@ -27,8 +27,7 @@ JOBS = "/apis/batch/v1/namespaces/default/jobs"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 PRIORITIES = {"urgent": 1000, "modest": -5}
-RARE, RARE_TAINT = "rare", "sku=rare:NoSchedule"
-MISTAKEN = "mistaken"
+RARE, MISTAKEN = "rare", "mistaken"  # pools for one kind of pod alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +58,7 @@ def mistaken_pod(draw: Random, busy: float) -> tuple[Deed, ...]:
     spec = {
         "restartPolicy": "Never",
         "nodeSelector": {MISTAKEN: "true"},
+        "tolerations": [_tolerated(MISTAKEN)],
         "containers": [{"name": "main", "image": "work:1", "resources": {"requests": requests}}],
     }
     body = {
@@ -70,6 +70,15 @@ def mistaken_pod(draw: Random, busy: float) -> tuple[Deed, ...]:
     return Deed(at, "create", PODS, body), Deed(at + 650.0, "delete", f"{PODS}/{MISTAKEN}")
 
 
+def taint_of(pool: str) -> str:
+    """By which a pool keeps off all but its own pods, as a pools file has it."""
+    return f"sku={pool}:NoSchedule"
+
+
+def _tolerated(pool: str) -> Json:
+    return {"key": "sku", "operator": "Equal", "value": pool, "effect": "NoSchedule"}
+
+
 def short_gang(draw: Random, busy: float) -> tuple[Deed, ...]:
     """Three that must start together, each for a node of its own of a size that Azure has not so many of."""
     name = "short"
@@ -79,7 +88,7 @@ def short_gang(draw: Random, busy: float) -> tuple[Deed, ...]:
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 5,
         "nodeSelector": {RARE: "true"},
-        "tolerations": [{"key": "sku", "operator": "Equal", "value": RARE, "effect": "NoSchedule"}],
+        "tolerations": [_tolerated(RARE)],
         "containers": [{"name": "main", "image": "work:1", "resources": {"requests": requests}}],
     }
     template = {"metadata": {"labels": {"app": name}, "annotations": annotations}, "spec": spec}

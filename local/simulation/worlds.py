@@ -22,7 +22,7 @@ from local.machines import BootTimes
 from local.randomness import stream
 from local.simulation import agent_pools
 from local.simulation.trouble import FOR_GOOD, Crash, Outbreak, draw_troubles
-from local.simulation.workload import MISTAKEN, RARE, RARE_TAINT, Deed, draw_work, mistaken_pod, short_gang
+from local.simulation.workload import MISTAKEN, RARE, Deed, draw_work, mistaken_pod, short_gang, taint_of
 from local.system.trouble import Trouble
 
 Json = dict[str, Any]
@@ -97,12 +97,12 @@ def draw_world(seed: int) -> World:
         deeds.append(Deed(kept.uniform(120.0, busy * 0.75), "keep"))
     short = stream(seed, "world", "short")
     if short.random() < SHORT:
-        pools, outbreaks = (*pools, _small_pool(RARE, [RARE_TAINT])), (*outbreaks, _scarcity(short))
+        pools, outbreaks = (*pools, _small_pool(RARE)), (*outbreaks, _scarcity(short))
         deeds += short_gang(short, busy)
     wrong = stream(seed, "world", "mistaken")
     chances = troubles.chances
     if wrong.random() < WRONG:
-        pools, deeds = (*pools, _small_pool(MISTAKEN, [])), [*deeds, *mistaken_pod(wrong, busy)]
+        pools, deeds = (*pools, _small_pool(MISTAKEN)), [*deeds, *mistaken_pod(wrong, busy)]
         chances = replace(chances, nodes=replace(chances.nodes, mistaken=MISTAKEN))
     return World(
         seed=seed,
@@ -171,7 +171,7 @@ def _gpu_pool(draw: Random) -> Json:
     return pool | {"max": draw.choice((2, 6))}
 
 
-def _small_pool(name: str, taints: Sequence[str]) -> Json:
+def _small_pool(name: str) -> Json:
     """For whom nobody else is, of a size that nobody else asks for."""
     return {
         "name": name,
@@ -181,7 +181,7 @@ def _small_pool(name: str, taints: Sequence[str]) -> Json:
         "price": 0.1,
         "max": 6,
         "labels": {name: "true"},
-        "taints": list(taints),
+        "taints": [taint_of(name)],
     }
 
 
