@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -27,10 +28,10 @@ def buy(scene: Scene, capacity: int, path: str = GENERAL, wait: float = 30.0) ->
     scene.wait(wait)
 
 
-def submit(scene: Scene, pods: int, cpu: str, name: str = "task") -> None:
+def submit(scene: Scene, pods: int, cpu: str, name: str = "task", **spec: Any) -> None:
     for number in range(pods):
         container = {"name": "main", "image": "main", "resources": {"requests": {"cpu": cpu}}}
-        body = {"metadata": {"name": f"{name}-{number}"}, "spec": {"containers": [container]}}
+        body = {"metadata": {"name": f"{name}-{number}"}, "spec": {"containers": [container], **spec}}
         scene.users.create("/api/v1/namespaces/default/pods", body)
     scene.wait(1)
 
@@ -53,6 +54,19 @@ def test_buying_the_same_again_in_another_pool_is_found(scene: Scene):
     buy(scene, 4)
     buy(scene, 4, SPOT)
     assert scene.rules() == ["bought-too-much"]
+
+
+def test_what_only_another_pool_can_take_is_no_reason_to_buy_in_this_one():
+    scene = Scene(NO_MINIMUM.replace("{name: spot,", "{name: spot, taints: ['sku=spot:NoSchedule'],"))
+    submit(scene, 6, "3", nodeSelector={"sluice.io/pool": "general"})
+    tolerant = [{"key": "sku", "operator": "Exists"}]
+    submit(scene, 1, "3", "one", nodeSelector={"sluice.io/pool": "spot"}, tolerations=tolerant)
+    for capacity in (1, 2):
+        buy(scene, capacity, SPOT)
+    assert scene.rules() == []
+    buy(scene, 3, SPOT)
+    (found,) = scene.broken("bought-too-much")
+    assert "3 nodes of pool spot within 5 min, which can need 2 at most" in found
 
 
 def test_after_a_back_off_period_it_may_be_bought_again(scene: Scene):
