@@ -47,9 +47,8 @@ def ask_agent_pool(context: Orchestration) -> Steps[Json | None]:
         if "group" in order:
             order, operation = yield from _retold(context, order)
         else:
-            led = yield from ledger(
-                context, order, "lead_growth", op=order["op"], pool=order["pool"], seconds=LOCK_SECONDS
-            )
+            mine = {name: order[name] for name in ("op", "pool", "join_timeout")}
+            led = yield from ledger(context, order, "lead_growth", **mine, seconds=LOCK_SECONDS)
             if led["state"] == "over":
                 return None
             order["since"] = led["asked"]

@@ -20,7 +20,7 @@ from local.checker.evidence import PoolFacts, attends
 from local.checker.notebook import Notebook
 from local.checker.servable import offers, takes
 from local.kube.controllers.needs import Needs, needs_of, requests
-from local.kube.kinds import DAEMON_SET, NODE, POD
+from local.kube.kinds import DAEMON_SET, NODE, POD, Json
 from local.kube.objects import is_finished
 from local.kube.quantities import amount
 from local.kube.store import DELETED, Change, Stored
@@ -121,6 +121,10 @@ class Purchases:
             self._smallest[pool.name] = {name: min(most, offered.get(name, most)) for name, most in known.items()}
             for purchase in self._bought:  # those that come may be taken for as small: nobody knows yet
                 purchase.in_vain |= pool.holds(purchase.vm)
+        if any(_is_a_surprise(taint, pool) for taint in node.spec.get("taints") or ()):
+            for purchase in self._bought:  # as with the smaller ones, if their nodes are still to come
+                coming = self._book.store.get(NODE, ("", purchase.vm.computer_name.lower())) is None
+                purchase.in_vain |= coming and pool.holds(purchase.vm)
 
     # Supply
 
@@ -217,6 +221,12 @@ class Purchases:
             total.update(requests(owner.spec["template"]["spec"]))
             total["pods"] += 1
         return total
+
+
+def _is_a_surprise(taint: Json, pool: PoolFacts) -> bool:
+    """Whether the pools file tells nothing of a taint that keeps pods off; Kubernetes' own come and go."""
+    own = taint["key"].startswith(("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "sluice.io/"))
+    return not own and taint["effect"] != "PreferNoSchedule" and taint["key"] not in {key for key, _, _ in pool.taints}
 
 
 def _waits(pod: Stored) -> bool:

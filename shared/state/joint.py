@@ -16,7 +16,11 @@ from shared.state.locks import lock_pool
 def lead_growth(ledger: ClusterLedger, order: Json) -> Json:
     """How the growth `op` stands: {"state", "asked"}. "lead": it has the lock, `add` nodes are to be asked for, and
     `company` are the growths that come along; "carried": `operation` is how the operation ended that took it along, or
-    None; "wait"; "sent": it was asked for by itself, and not seen to end; "over"."""
+    None; "wait"; "sent": it was asked for by itself, and not seen to end; "over".
+
+    Whoever asks still waits: its nodes are counted on for another `join_timeout`, however long AKS is busy. Otherwise
+    they would be bought once more.
+    """
     op, pool = order["op"], order["pool"]
     growth = ledger.growths.get(op)
     if growth is None or growth.stage == ARRIVING:
@@ -25,6 +29,8 @@ def lead_growth(ledger: ClusterLedger, order: Json) -> Json:
         return {"state": "carried", "asked": growth.asked, "operation": growth.operation}
     if growth.stage == ASKED:
         return {"state": "sent", "asked": growth.asked}
+    if "join_timeout" in order:
+        ledger.growths[op] = replace(growth, deadline=after(order["now"], order["join_timeout"]))
     locked = lock_pool(ledger, {**order, "holder": op})
     if not locked["granted"]:
         return {"state": "wait", "asked": growth.asked}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.state.ledger import ClusterLedger
+from shared.state.ledger import ClusterLedger, planning_ledger
 from tests.entities.test_ledger import Book, Json
 
 ENDED = {"ok": True, "asked": True, "code": "", "message": ""}
@@ -41,6 +41,16 @@ def test_who_comes_later_waits_and_is_counted_at_the_next_look() -> None:
     book.begin(growths=[{"op": "b", "pool": "p", "add": 2}])
     assert lead(book, "b")["state"] == "wait"
     assert lead(book, "a")["add"] == 3
+
+
+def test_while_one_waits_its_nodes_are_counted_on() -> None:
+    book = with_growths(a=1, b=2)
+    book.wait(250)
+    for op in ("a", "b"):
+        book.do("lead_growth", op=op, pool="p", seconds=120, join_timeout=300)
+    book.wait(250)
+    upcoming = planning_ledger(book.state or {}, book.now).upcoming
+    assert [(each.count, each.deadline > book.now) for each in upcoming] == [(1, True), (2, True)]
 
 
 def test_growths_of_another_pool_stay_out_of_it() -> None:

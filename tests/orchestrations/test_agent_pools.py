@@ -109,6 +109,17 @@ def test_growths_that_wait_for_a_busy_pool_become_one_write() -> None:
     assert len(scene.bound()) == 3
 
 
+def test_what_waits_for_a_busy_pool_longer_than_a_node_takes_to_join_is_not_bought_again() -> None:
+    scene = stage(f"{ONE}timing: {{node_join_timeout: 60s}}\n")
+    scene.stand.arm.occupy("spot", 200, "Scaling")
+    scene.submit(2, **SPOT)
+    scene.say(seconds=90)
+    scene.say(seconds=90)
+    scene.run(300)
+    assert writes(scene) == [len(scene.bound())]
+    assert len(scene.orchestrations("grow_pool")) == 1
+
+
 def test_growths_that_come_during_an_operation_wait_for_it_and_go_together() -> None:
     scene = stage(ONE)
     scene.submit(1, prefix="first", **SPOT)
