@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from local.checker.evidence import NODE_OPT_OUTS, Evidence, attends, opt_out
 from local.kube.kinds import NODE, POD
 from local.kube.objects import controller_of, is_finished
 from local.kube.store import Stored
+from local.kube.truth import PodRecord
 
 GANG, MINIMUM = "sluice.io/gang", "sluice.io/gang-min-member"
 GIVEN_BACK_WITHIN = timedelta(minutes=30)
@@ -21,12 +22,15 @@ def served_in_part(evidence: Evidence, within: timedelta = GIVEN_BACK_WITHIN) ->
     start with.
 
     Members that nobody would make anew cannot be moved; nodes that stood before, or that somebody wants to keep, are
-    not given back. Where nobody waits, the others have run to their end.
+    not given back. Where nobody waits, the others have run to their end; where all ran at once, it had started, and has
+    lost somebody since.
     """
     for name, members in sorted(_gangs(evidence).items()):
         bound = [pod for pod in members if pod.spec.get("nodeName")]
         least = max(int(pod.annotations.get(MINIMUM, 1)) for pod in members)
         if not 0 < len(bound) < min(least, len(members)) or any(is_finished(pod) for pod in members):
+            continue
+        if _had_started(evidence, members, least):
             continue
         nodes = sorted({str(pod.spec["nodeName"]) for pod in bound if _waits_in_vain(evidence, pod, members, within)})
         if nodes:
@@ -49,6 +53,21 @@ def _gangs(evidence: Evidence) -> dict[tuple[str, str], list[Stored]]:
         if name := pod.annotations.get(GANG):
             found[pod.namespace, name].append(pod)
     return found
+
+
+def _had_started(evidence: Evidence, members: list[Stored], least: int) -> bool:
+    """Whether as many as it needs, with those that are gone by now, ran at the same time once."""
+    owners = {(pod.namespace, str(owner["name"])) for pod in members if (owner := controller_of(pod)) is not None}
+    records = [
+        record
+        for record in evidence.cluster.pods.values()
+        if record.started is not None and (record.namespace, record.name.rpartition("-")[0]) in owners
+    ]
+    return any(sum(_ran(record, at) for record in records) >= least for record in records if (at := record.started))
+
+
+def _ran(record: PodRecord, at: datetime) -> bool:
+    return record.started is not None and record.started <= at and (record.deleted is None or record.deleted > at)
 
 
 def _waits_in_vain(evidence: Evidence, pod: Stored, members: list[Stored], within: timedelta) -> bool:

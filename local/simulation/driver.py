@@ -39,7 +39,7 @@ from local.simulation.doors import Crashes, HastyDoor, guarded
 from local.simulation.journal import MemoryJournal
 from local.simulation.trouble import FOR_GOOD, Outbreak
 from local.simulation.volumes import Volumes
-from local.simulation.workload import BUDGETS, DEPLOYMENTS, FINALIZER, JOBS, PODS, Deed, placed_by_hand
+from local.simulation.workload import BUDGETS, DEPLOYMENTS, FINALIZER, JOBS, PODS, SHORT_GANG, Deed, placed_by_hand
 from local.simulation.worlds import World
 from local.system.releases import Releases
 from local.system.stand_ins import Behaviour
@@ -331,6 +331,7 @@ class Run:
         for deployment in list(store.all(DEPLOYMENT)):
             self._send("DELETE", f"{DEPLOYMENTS}/{deployment.name}")
         self._send("DELETE", BUDGETS)
+        self._send("DELETE", f"{JOBS}/{SHORT_GANG}")  # which would run for hours
         for node in list(store.all(NODE)):
             if said := {name: None for name, _ in NODE_OPT_OUTS if name in node.annotations}:
                 self._send("PATCH", f"/api/v1/nodes/{node.name}", {"metadata": {"annotations": said}})

@@ -28,6 +28,7 @@ BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 PRIORITIES = {"urgent": 1000, "modest": -5}
 RARE, MISTAKEN = "rare", "mistaken"  # pools for one kind of pod alone
+SHORT_GANG = "short"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def _tolerated(pool: str) -> Json:
 
 def short_gang(draw: Random, busy: float) -> tuple[Deed, ...]:
     """Three that must start together, each for a node of its own of a size that Azure has not so many of."""
-    name = "short"
+    name = SHORT_GANG
     annotations = {"sluice.io/gang": name, "sluice.io/gang-min-member": "3", RUN: "9000"}
     requests = {"cpu": "1500m", "memory": "1Gi"}
     spec = {
