@@ -37,6 +37,9 @@ def read_pool(world: World, order: Json) -> Json:
     them, whatever runs there; only the surplus of a set that overprovisions is taken away anyhow. `busy`: Azure is at
     work on the set, so that capacity without an instance may be somebody's who still waits for it; save for the
     `phantom` part, which growths asked for in vain. Read `ahead`, it is no necessity yet.
+
+    Whether VMs that are being deleted still count in the capacity, Azure does not say. So a target below the capacity
+    has to wait for them: another VM might go instead.
     """
     pool = world.pool(order["cluster"], order["pool"])
     if not may_grow(pool):
@@ -52,6 +55,8 @@ def read_pool(world: World, order: Json) -> Json:
     busy = is_busy(scale_set, instances)
     owed = max(0, scale_set.capacity - order.get("phantom", 0))
     size = owed if scale_set.overprovisions and busy else max(owed, standing)
+    if size + order["add"] < scale_set.capacity and standing < len(instances):
+        return no(LATER, f"{len(instances) - standing} VMs of {pool.resource} are still being deleted")
     found = {"capacity": scale_set.capacity, "etag": scale_set.etag, "present": len(instances), "size": size}
     return {**found, "busy": busy, **allowed_of(world, pool, scale_set, size, order)}
 

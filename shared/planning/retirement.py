@@ -199,8 +199,8 @@ class _Judge:
         ours = {pool.name for pool in config.pools}
         nodes = [node for node in snapshot.nodes if node.pool in ours]
         self._budget = max(1, int(config.scale_down.max_parallel_fraction * len(nodes)))
-        self._in_flight = len(ledger.retiring - ledger.deleting - ledger.waiting)
         self._waiting = len(ledger.waiting)
+        self._in_flight = len(ledger.retiring - ledger.deleting - ledger.waiting) + max(0, self._waiting - self._budget)
         self._standing = standing(snapshot, ledger)
         self._destinations: set[str] = set()
         self._gangs = _Gangs(snapshot, ledger)

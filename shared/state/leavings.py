@@ -37,7 +37,8 @@ def recall(ledger: ClusterLedger, node: str) -> bool:
 def retirement_problem(ledger: ClusterLedger, wish: Json, order: Json) -> str:
     """Why this retirement must not start, or "". `limit`: how many nodes may drain at once; `spare` {pool: nodes above
     its minimum}. Nodes that only wait for their VM to go do not use up the limit: one that hangs must block nobody.
-    Those that wait for pods to run to their end have a limit of their own, since that may take a day."""
+    Those that wait for pods to run to their end have a limit of their own, since that may take a day; whoever turns out
+    to wait beyond it keeps his place among the others."""
     present = ledger.retirements.get(wish["node"])
     if present is not None:
         return "" if present.op == wish["op"] else "a retirement of this node is under way"
@@ -45,7 +46,8 @@ def retirement_problem(ledger: ClusterLedger, wish: Json, order: Json) -> str:
     if cooling is not None and not passed(cooling.until, order["now"]) and not cooling.lifted(known):
         return f"stayed a short while ago: {cooling.reason}"
     stages = [leaving.stage for leaving in ledger.retirements.values()]
-    if sum(stage not in (DELETING, GONE, RECALLED, WAITING) for stage in stages) >= order["limit"]:
+    waiting_on = max(0, stages.count(WAITING) - order["limit"])
+    if waiting_on + sum(stage not in (DELETING, GONE, RECALLED, WAITING) for stage in stages) >= order["limit"]:
         return f"{order['limit']} retirements are under way, which is as many as may be"
     if wish.get("waits") and stages.count(WAITING) >= order["limit"]:
         return f"{order['limit']} nodes wait for their pods to end, which is as many as may"

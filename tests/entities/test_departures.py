@@ -209,6 +209,15 @@ def test_dead_nodes_count_among_those_that_may_go_at_a_time_and_have_one_saga_ea
     assert not give_up(book, "n3")["ok"]
 
 
+def test_who_turns_out_to_wait_beyond_that_limit_keeps_his_place_among_the_others() -> None:
+    book = with_nodes("n1", "n2")
+    for node in ("n1", "n2"):
+        book.do("note_waiting", node=node, op=f"r-{node}")
+    wish = {"op": "r-n3", "node": "n3", "pool": "p"}
+    assert book.begin(retirements=[wish], limit=1, spare={"p": 5})["retirements"] == []
+    assert book.begin(retirements=[wish], limit=2, spare={"p": 5})["retirements"] == ["r-n3"]
+
+
 def test_nodes_that_wait_for_their_pods_have_a_limit_of_their_own() -> None:
     book = with_nodes("n1")
     wishes = [{"op": f"r-{node}", "node": node, "pool": "p", "waits": True} for node in ("n2", "n3")]

@@ -42,6 +42,12 @@ def test_nodes_that_wait_use_up_no_place_of_those_that_go() -> None:
     assert [each.node for each in made.retirements] == ["n2"]
 
 
+def test_those_that_wait_beyond_their_limit_use_up_places_of_the_others() -> None:
+    ledger = Ledger(retiring=frozenset({"n1", "n2"}), waiting=frozenset({"n1", "n2"}))
+    made = planned(training("n1"), idle("n3"), ledger=ledger)
+    assert made.kept == {"n3": "DisruptionBudget: 1 of 1 retirements are under way"}
+
+
 def test_no_more_nodes_wait_than_may_go_at_a_time() -> None:
     ledger = Ledger(retiring=frozenset({"n1"}), waiting=frozenset({"n1"}))
     made = planned(training("n1"), training("n2"), ledger=ledger)
